@@ -1,0 +1,165 @@
+"""From a YAML file to a checked model: strict, with every mistake as one line and its path."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+M = TypeVar("M", bound=BaseModel)
+
+PREFIX = "SHADOW__"
+SECRET_KEYS = frozenset({"password", "token", "sasl_password", "authorization", "x-api-key", "api-key"})
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class ConfigError(Exception):
+    """A mistake in a file that a person wrote: one line, path first."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML in which a key may stand once only."""
+
+
+def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+    loader.flatten_mapping(node)
+    for key_node, value_node in node.value:
+        key = str(loader.construct_object(key_node, deep=True))
+        if key in seen:
+            line = key_node.start_mark.line + 1
+            raise ConfigError(f"{key}: the key stands twice (line {line})")
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def load(
+    path: Path,
+    model: type[M],
+    environment: Mapping[str, str] | None = None,
+    *,
+    overrides: bool = True,
+) -> M:
+    """Read, override from the environment, resolve ${NAME}, check.
+
+    Args:
+        path: the YAML file.
+        model: what it must be.
+        environment: defaults to the process's.
+        overrides: whether SHADOW__A__B=… applies (it does to the configuration, not to a policy).
+
+    Raises:
+        ConfigError: one line, with the path of the key.
+    """
+    env = os.environ if environment is None else environment
+    tree = read_yaml(path)
+    if overrides:
+        _override(tree, env)
+    _refuse_literal_secrets(tree, ())
+    return check(_resolve(tree, env, ()), model)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The file's mapping, keys as text, duplicates refused.
+
+    Raises:
+        ConfigError: unreadable, not YAML, or not a mapping.
+    """
+    try:
+        tree = yaml.load(path.read_text("utf-8"), Loader=_StrictLoader)  # noqa: S506 a SafeLoader
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        problem = " ".join(str(getattr(error, "problem", "") or "cannot be read").split())
+        raise ConfigError(f"{path}: not YAML: {problem}{where}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: the file must hold keys and values")
+    return tree
+
+
+def check(tree: Mapping[str, Any], model: type[M]) -> M:
+    """The checked model.
+
+    Raises:
+        ConfigError: the first mistake, as one line with its path.
+    """
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(_one_line(error)) from None
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    path = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    message = {
+        "extra_forbidden": "unknown key",
+        "missing": "missing; it has no default and must be stated",
+    }.get(first["type"], first["msg"].removeprefix("Value error, "))
+    return " ".join(f"{path}: {message}".removeprefix(": ").split())
+
+
+def _override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
+    """Write SHADOW__ARMS__FP8__SAMPLE=0.5 into arms.fp8.sample; values are YAML."""
+    for variable in sorted(name for name in env if name.startswith(PREFIX)):
+        steps = variable.removeprefix(PREFIX).split("__")
+        node: Any = tree
+        for step in steps[:-1]:
+            node = _child(node, step, variable)
+        if not isinstance(node, dict):
+            raise ConfigError(f"{variable}: there is no such key to override")
+        try:
+            node[_spelling(node, steps[-1])] = yaml.safe_load(env[variable])
+        except yaml.YAMLError:
+            raise ConfigError(f"{variable}: the value is not YAML") from None
+
+
+def _child(node: Any, step: str, variable: str) -> Any:
+    if not isinstance(node, dict):
+        raise ConfigError(f"{variable}: there is no such key to override")
+    return node.setdefault(_spelling(node, step), {})
+
+
+def _spelling(node: dict[str, Any], step: str) -> str:
+    """The key as the file spells it, compared without case and with - and . as _."""
+    plain = step.lower()
+    return next((k for k in node if re.sub("[-.]", "_", k.lower()) == plain), plain)
+
+
+def _refuse_literal_secrets(node: Any, path: tuple[str, ...]) -> None:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            _refuse_literal_secrets(value, (*path, key))
+    elif isinstance(node, str) and path and path[-1].lower() in SECRET_KEYS:
+        if node and not _REFERENCE.search(node):
+            raise ConfigError(f"{'.'.join(path)}: a secret stands written out; use ${{NAME}}")
+
+
+def _resolve(node: Any, env: Mapping[str, str], path: tuple[str, ...]) -> Any:
+    if isinstance(node, dict):
+        return {key: _resolve(value, env, (*path, key)) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_resolve(value, env, (*path, str(i))) for i, value in enumerate(node)]
+    if not isinstance(node, str):
+        return node
+
+    def look_up(match: re.Match[str]) -> str:
+        if match[1] not in env:
+            raise ConfigError(f"{'.'.join(path)}: the environment has no {match[1]}")
+        return env[match[1]]
+
+    return _REFERENCE.sub(look_up, node)

@@ -1,0 +1,74 @@
+"""What makes two measurements the same measurement: hashes over what is measured, nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from shadow.config.document import SECRET_KEYS
+from shadow.config.model import Arm, Config, Upstream
+
+MASK = "********"
+
+
+def digest(value: object) -> str:
+    """First 16 hex digits of SHA-256 over the canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _measured(upstream: Upstream) -> dict[str, Any]:
+    """What of one upstream changes what is measured. Never rates, limits or secrets."""
+    facts: dict[str, Any] = {"url": upstream.url, "build": upstream.build}
+    if isinstance(upstream, Arm):
+        facts |= {
+            "role": upstream.role,
+            "deadline": upstream.deadline,
+            "key": upstream.key,
+            "models": upstream.models,
+            "factors": upstream.factors,
+            "headers_set": sorted(upstream.headers.set),
+            "headers_removed": sorted(upstream.headers.remove),
+        }
+    return facts
+
+
+def config_hash(config: Config) -> str:
+    """Identity of what is measured: URLs, builds, models, names of changed headers, deadlines,
+    capture, sampling key, factors. A live change of a rate leaves it as it is.
+    """
+    return digest(
+        {
+            "capture": config.capture,
+            "attach": config.attach,
+            "primary": _measured(config.primary),
+            "arms": {name: _measured(arm) for name, arm in config.arms.items()},
+        }
+    )
+
+
+def comparison_id(
+    experiment: str,
+    candidate: str,
+    config: str,
+    policy: str,
+    builds: dict[str, str],
+    fingerprints: dict[str, str],
+) -> str:
+    """Identity of what one verdict is about: one candidate under one configuration and policy."""
+    return digest([experiment, candidate, config, policy, builds, fingerprints])
+
+
+def masked(config: Config) -> dict[str, Any]:
+    """The resolved configuration as plain values with every secret masked."""
+    tree: dict[str, Any] = config.model_dump(mode="json")
+    return _mask(tree, ())
+
+
+def _mask(node: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(node, dict):
+        return {key: _mask(value, (*path, key)) for key, value in node.items()}
+    if node and path and (path[-1].lower() in SECRET_KEYS or path[-3:-1] == ("headers", "set")):
+        return MASK
+    return node
