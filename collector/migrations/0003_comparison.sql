@@ -1,0 +1,141 @@
+-- A pair is (reference arm, arm) of one request, replica and probe.
+CREATE TABLE IF NOT EXISTS pairs
+(
+    experiment         LowCardinality(String),
+    comparison         LowCardinality(String),
+    arrived_at         DateTime64(9, 'UTC'),
+    pair_id            String,
+    arm                LowCardinality(String),
+    reference_arm      LowCardinality(String),
+    replica            UInt16,
+    probe              LowCardinality(String),
+    -- empty for a judged pair, else why it is none: warm_up, primary_failed, client_cancelled, …
+    excluded           LowCardinality(String),
+    weight             Float64,
+    -- segments
+    model              LowCardinality(String),
+    path               LowCardinality(String),
+    streamed           Nullable(Bool),
+    prompt_tokens      Nullable(UInt32),
+    output_tokens      Nullable(UInt32),
+    reference_output_tokens Nullable(UInt32),
+    cached_tokens      Nullable(UInt32),
+    -- each latency twice: this arm's and the reference's; a failed answer's is +inf, an undefined one null
+    ttft_any_ms        Nullable(Float64),
+    reference_ttft_any_ms Nullable(Float64),
+    ttft_content_ms    Nullable(Float64),
+    reference_ttft_content_ms Nullable(Float64),
+    ttft_answer_ms     Nullable(Float64),
+    reference_ttft_answer_ms Nullable(Float64),
+    e2e_ms             Nullable(Float64),
+    reference_e2e_ms   Nullable(Float64),
+    decode_ms          Nullable(Float64),
+    reference_decode_ms Nullable(Float64),
+    tpot_ms            Nullable(Float64),
+    reference_tpot_ms  Nullable(Float64),
+    itl_mean_ms        Nullable(Float64),
+    reference_itl_mean_ms Nullable(Float64),
+    itl_p50_ms         Nullable(Float64),
+    reference_itl_p50_ms Nullable(Float64),
+    itl_p95_ms         Nullable(Float64),
+    reference_itl_p95_ms Nullable(Float64),
+    itl_p99_ms         Nullable(Float64),
+    reference_itl_p99_ms Nullable(Float64),
+    itl_max_ms         Nullable(Float64),
+    reference_itl_max_ms Nullable(Float64),
+    failure            Nullable(UInt8),
+    reference_failure  Nullable(UInt8),
+    -- against the primary's text, on both sides: their difference is the excess over the control
+    mismatch           Nullable(UInt8),
+    reference_mismatch Nullable(UInt8),
+    version            UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYYYYMMDD(arrived_at)
+ORDER BY (experiment, toStartOfHour(arrived_at), pair_id, arm, reference_arm, replica, probe)
+SETTINGS non_replicated_deduplication_window = 10000;
+
+-- A fixed slice of arrival time whose figures are stored once. One row a metric; the arrays are
+-- log-histograms (bin = floor(ln(x) / 0.005), x in the metric's unit) of both sides, so that a
+-- window that is rewritten leaves nothing of its former self.
+CREATE TABLE IF NOT EXISTS windows
+(
+    experiment         LowCardinality(String),
+    comparison         LowCardinality(String),
+    candidate          LowCardinality(String),
+    reference_arm      LowCardinality(String),
+    replica            UInt16,
+    probe              LowCardinality(String),
+    `window`           DateTime64(9, 'UTC'),
+    seconds            UInt32,
+    metric             LowCardinality(String),
+    bins               Array(Int32),
+    counts             Array(Float64),           -- this arm's weight in each bin
+    reference_bins     Array(Int32),
+    reference_counts   Array(Float64),
+    infinite           Float64,                  -- weight beyond every bin (failed answers)
+    reference_infinite Float64,
+    n                  UInt64,                   -- pairs with the metric defined on both sides
+    sum_w              Float64,
+    sum_w2             Float64,
+    sum_wd             Float64,                  -- d = ln(x / reference x), clipped to ±ln 10
+    sum_wd2            Float64,
+    numerator          Float64,                  -- sums for ratios of sums (tokens, milliseconds)
+    denominator        Float64,
+    reference_numerator Float64,
+    reference_denominator Float64,
+    n_plus             UInt64,                   -- binary: this arm only
+    n_minus            UInt64,                   -- binary: the reference only
+    n_zero             UInt64,                   -- binary: concordant
+    version            UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYYYYMM(`window`)
+ORDER BY (experiment, comparison, candidate, reference_arm, replica, probe, `window`, metric)
+SETTINGS non_replicated_deduplication_window = 10000;
+
+CREATE TABLE IF NOT EXISTS verdicts
+(
+    at                 DateTime64(9, 'UTC'),
+    experiment         LowCardinality(String),
+    comparison         LowCardinality(String),
+    candidate          LowCardinality(String),
+    verdict            LowCardinality(String),
+    reason             String,
+    coverage           Nullable(Float64),
+    config_hash        LowCardinality(String),
+    policy_hash        LowCardinality(String),
+    report             String CODEC(ZSTD(3))     -- this candidate's part of report.json
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(at)
+ORDER BY (experiment, candidate, at)
+SETTINGS non_replicated_deduplication_window = 10000;
+
+CREATE TABLE IF NOT EXISTS waivers
+(
+    at                 DateTime64(9, 'UTC'),
+    experiment         LowCardinality(String),
+    candidate          LowCardinality(String),
+    metric             String,
+    waived_by          String,
+    reason             String,
+    until              Nullable(DateTime64(9, 'UTC'))
+)
+ENGINE = MergeTree
+ORDER BY (experiment, candidate, at)
+SETTINGS non_replicated_deduplication_window = 10000;
+
+-- What happened to the experiment: comparison_started, late arrivals, configuration changes.
+CREATE TABLE IF NOT EXISTS events
+(
+    at                 DateTime64(9, 'UTC'),
+    experiment         LowCardinality(String),
+    kind               LowCardinality(String),
+    comparison         LowCardinality(String),
+    candidate          LowCardinality(String),
+    detail             String                    -- JSON
+)
+ENGINE = MergeTree
+ORDER BY (experiment, at, kind)
+SETTINGS non_replicated_deduplication_window = 10000;
