@@ -1,0 +1,50 @@
+# The six verbs (make alone lists them), and the demos.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install lint test bench clean demo demo-engines fuzz format
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(STAMP) ## make .venv with `shadow` in it
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "shadow needs Python 3.11 or newer; name one with PYTHON=python3.12" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (about 250 MB from PyPI, once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+lint: install ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: install ## let ruff write the formatting
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+test: install ## the fast tests
+	@$(BIN)/python -m pytest -q
+
+fuzz: install ## the differential fuzz of the relay, FUZZ_SECONDS long (300)
+	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz
+
+bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+demo: install ## three simulated engines, 1,400 requests, a verdict (CANDIDATE=same for an equal one)
+	@$(BIN)/shadow demo $(if $(CANDIDATE),--candidate $(CANDIDATE))
+
+demo-engines: install ## three llama.cpp servers, 40 prompts (PRIMARY= and CANDIDATE= for your own engines)
+	@$(BIN)/shadow demo --engines $(if $(PRIMARY),--primary $(PRIMARY)) \
+	  $(if $(CANDIDATE),--candidate-url $(CANDIDATE)) $(if $(CONTROL),--control-url $(CONTROL))
+
+clean: ## remove what make made (the demo's output, caches, .venv)
+	@rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The one command, `shadow`: each part is imported only when its command runs."""

@@ -1,0 +1,141 @@
+"""The command line: options, and which part runs. No logic of the product lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from shadow import __version__
+from shadow.config.document import ConfigError
+
+if TYPE_CHECKING:
+    from shadow.config.model import Config
+
+USAGE = 2
+
+config_option = click.option(
+    "-c",
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The experiment's configuration (YAML).",
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line.
+
+    Returns:
+        Its exit status. A mistake in options or configuration is one line on stderr and 2.
+    """
+    try:
+        result = cli.main(args=list(arguments), prog_name="shadow", standalone_mode=False)
+    except ConfigError as error:
+        click.echo(f"shadow: {error}", err=True)
+        return USAGE
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.ClickException as error:
+        click.echo(f"shadow: {error.format_message()}", err=True)
+        return USAGE
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    return result if isinstance(result, int) else 0
+
+
+def read_config(path: Path) -> Config:
+    """The checked configuration; relative folders in it count from the current directory."""
+    from shadow.config import Config, load
+
+    return load(path, Config)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="shadow")
+def cli() -> None:
+    """Compare a new engine deployment with the one in production, on live traffic."""
+
+
+@cli.command()
+@config_option
+def up(config_path: Path) -> int:
+    """Run everything on this machine: proxy, collector with its store, analysis."""
+    from shadow.cli.services import up as start
+
+    return start(config_path, read_config(config_path))
+
+
+@cli.command()
+@config_option
+@click.option("--worker", type=click.IntRange(0, 63), help="Run one worker of several, by number.")
+def proxy(config_path: Path, worker: int | None) -> int:
+    """Run the sidecar proxy: relay to the primary, mirror to the arms."""
+    from shadow.cli.services import proxy as start
+
+    return start(config_path, read_config(config_path), worker)
+
+
+@cli.command()
+@config_option
+def collect(config_path: Path) -> int:
+    """Run the collector: from the stream into the store (embedded: with ClickHouse's HTTP interface)."""
+    from shadow.cli.services import collect as start
+
+    return start(read_config(config_path))
+
+
+@cli.command()
+@config_option
+def analyze(config_path: Path) -> int:
+    """Run the analysis: pair, compare, judge, again and again."""
+    from shadow.cli.services import analyze as start
+
+    return start(read_config(config_path))
+
+
+@cli.command()
+@config_option
+def migrate(config_path: Path) -> int:
+    """Create or update the store's tables (`shadow up` and `shadow collect` do it by themselves)."""
+    from shadow.cli.reading import migrate as start
+
+    return start(read_config(config_path))
+
+
+@cli.command()
+@config_option
+@click.option("--experiment", help="Another experiment than the configuration's.")
+@click.option("--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
+def report(config_path: Path, experiment: str | None, form: str, output: Path | None) -> int:
+    """Print the comparison, while it runs or afterwards."""
+    from shadow.cli.reading import report as start
+
+    return start(read_config(config_path), experiment, form, output)
+
+
+@cli.command()
+@config_option
+@click.option("--candidate", help="Which candidate; required where there are several.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def gate(config_path: Path, candidate: str | None, form: str) -> int:
+    """Print the verdict and exit with it: 0 promote, 1 reject, 3 hold."""
+    from shadow.cli.reading import gate as start
+
+    return start(read_config(config_path), candidate, form)
+
+
+@cli.command()
+@config_option
+def config(config_path: Path) -> int:
+    """Check a configuration and print it resolved, secrets masked."""
+    from shadow.cli.services import show_config
+
+    return show_config(read_config(config_path))
+
+

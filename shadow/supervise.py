@@ -1,0 +1,149 @@
+"""One machine, several processes: start them, restart what dies, stop them in the right order.
+
+User traffic shares no process with decoding or the database, so killing a collector interrupts
+nobody. Children lead sessions of their own: a terminal's Ctrl-C reaches the supervisor alone,
+which then drains them in their order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+FIRST_BACKOFF_S = 0.25
+LAST_BACKOFF_S = 30.0
+STEADY_S = 60.0
+USAGE = 2
+SUPERVISED = "SHADOW_SUPERVISED"
+"""Set in a child's environment: the supervisor's process id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What to run, and how long it may take to end after SIGTERM."""
+
+    name: str
+    argv: Sequence[str]
+    grace_s: float
+
+
+def backoff(restarts: int) -> float:
+    """Seconds to wait before the n-th restart in a row (from 0)."""
+    return min(FIRST_BACKOFF_S * 2.0 ** min(restarts, 16), LAST_BACKOFF_S)
+
+
+@dataclass(slots=True)
+class _Child:
+    service: Service
+    process: subprocess.Popen[bytes] | None = None
+    started_s: float = 0.0
+    restarts: int = 0
+    due_s: float = 0.0
+
+    def start(self, now_s: float) -> None:
+        self.started_s = now_s
+        self.process = subprocess.Popen(  # noqa: S603 our own command line
+            self.service.argv,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, SUPERVISED: str(os.getpid())},
+        )
+
+    def reap(self, now_s: float) -> int | None:
+        """The exit status of a child that has just ended, once."""
+        if self.process is None or (status := self.process.poll()) is None:
+            return None
+        self.process = None
+        self.restarts = 0 if now_s - self.started_s > STEADY_S else self.restarts
+        self.due_s = now_s + backoff(self.restarts)
+        self.restarts += 1
+        return status
+
+    def end(self, sig: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(sig)
+
+
+@dataclass(slots=True)
+class _Signals:
+    received: list[int] = field(default_factory=list)
+
+    def __call__(self, signum: int, _frame: FrameType | None) -> None:
+        self.received.append(signum)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_Signals]:
+    signals = _Signals()
+    previous = {s: signal.signal(s, signals) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield signals
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+
+def _say(text: str) -> None:
+    print(f"shadow up: {text}", file=sys.stderr, flush=True)
+
+
+def supervise(
+    services: Sequence[Service],
+    *,
+    say: Callable[[str], None] = _say,
+    tick_s: float = 0.05,
+) -> int:
+    """Run until SIGTERM or SIGINT, then drain `services` in their order; a second signal ends at once.
+
+    Returns:
+        0 after a drain; 2 when a service refused its configuration (it would refuse it again).
+    """
+    children = [_Child(service) for service in services]
+    with _stop_signals() as signals:
+        for child in children:
+            child.start(time.monotonic())
+        status = 0
+        try:
+            while not signals.received and not status:
+                status = _keep_up(children, say)
+                time.sleep(tick_s)
+        finally:
+            _drain(children, signals, say, tick_s)
+    return status
+
+
+def _keep_up(children: Sequence[_Child], say: Callable[[str], None]) -> int:
+    now = time.monotonic()
+    for child in children:
+        ended = child.reap(now)
+        if ended == USAGE:
+            say(f"{child.service.name} refused to start (see its line above); stopping")
+            return USAGE
+        if ended is not None:
+            why = signal.Signals(-ended).name if ended < 0 else f"exit {ended}"
+            say(f"{child.service.name} ended ({why}); again in {child.due_s - now:g} s")
+        if child.process is None and now >= child.due_s:
+            child.start(now)
+    return 0
+
+
+def _drain(
+    children: Sequence[_Child], signals: _Signals, say: Callable[[str], None], tick_s: float
+) -> None:
+    patience = len(signals.received) + (0 if signals.received else 1)
+    for child in children:
+        child.end(signal.SIGTERM)
+        deadline = time.monotonic() + child.service.grace_s
+        while child.process is not None and child.process.poll() is None:
+            if len(signals.received) > patience or time.monotonic() > deadline:
+                say(f"{child.service.name} was cut")
+                child.end(signal.SIGKILL)
+                child.process.wait()
+            time.sleep(tick_s)
