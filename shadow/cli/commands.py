@@ -110,8 +110,12 @@ def migrate(config_path: Path) -> int:
 @cli.command()
 @config_option
 @click.option("--experiment", help="Another experiment than the configuration's.")
-@click.option("--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file.")
+@click.option(
+    "--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file."
+)
 def report(config_path: Path, experiment: str | None, form: str, output: Path | None) -> int:
     """Print the comparison, while it runs or afterwards."""
     from shadow.cli.reading import report as start
@@ -122,7 +126,9 @@ def report(config_path: Path, experiment: str | None, form: str, output: Path | 
 @cli.command()
 @config_option
 @click.option("--candidate", help="Which candidate; required where there are several.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 def gate(config_path: Path, candidate: str | None, form: str) -> int:
     """Print the verdict and exit with it: 0 promote, 1 reject, 3 hold."""
     from shadow.cli.reading import gate as start
@@ -137,5 +143,3 @@ def config(config_path: Path) -> int:
     from shadow.cli.services import show_config
 
     return show_config(read_config(config_path))
-
-

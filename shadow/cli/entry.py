@@ -15,7 +15,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line; the exit status is documented in docs/operations.md."""
     try:
-        from shadow.cli.commands import run  # noqa: PLC0415 the guard must stand around it
+        from shadow.cli.commands import run
 
         status = run(sys.argv[1:])
     except KeyboardInterrupt:

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ValidationError
 M = TypeVar("M", bound=BaseModel)
 
 PREFIX = "SHADOW__"
-SECRET_KEYS = frozenset({"password", "token", "sasl_password", "authorization", "x-api-key", "api-key"})
+SECRET_KEYS = frozenset(
+    {"password", "token", "sasl_password", "authorization", "x-api-key", "api-key"}
+)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -30,9 +32,11 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     loader.flatten_mapping(node)
     for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise ConfigError(f"a key must be plain text (line {line})")
         key = str(loader.construct_object(key_node, deep=True))
         if key in seen:
-            line = key_node.start_mark.line + 1
             raise ConfigError(f"{key}: the key stands twice (line {line})")
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
@@ -79,7 +83,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
         problem = " ".join(str(getattr(error, "problem", "") or "cannot be read").split())

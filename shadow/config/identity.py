@@ -61,8 +61,8 @@ def comparison_id(
 
 
 def masked(config: Config) -> dict[str, Any]:
-    """The resolved configuration as plain values with every secret masked."""
-    tree: dict[str, Any] = config.model_dump(mode="json")
+    """The resolved configuration as plain values that load again, with every secret masked."""
+    tree: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
     return _mask(tree, ())
 
 

@@ -17,7 +17,9 @@ HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 def _name(value: str) -> str:
     if not NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not a name: small letters, digits, '_', '.', '-', at most 63")
+        raise ValueError(
+            f"{value!r} is not a name: small letters, digits, '_', '.', '-', at most 63"
+        )
     return value
 
 
@@ -39,7 +41,7 @@ def _header(value: str) -> str:
 
 
 def _header_value(value: str) -> str:
-    if any(ord(c) < 32 and c != "\t" or ord(c) == 127 for c in value):
+    if any((ord(c) < 32 and c != "\t") or ord(c) == 127 for c in value):
         raise ValueError("a header value holds a control character")
     return value
 
@@ -47,7 +49,9 @@ def _header_value(value: str) -> str:
 def not_yet(what: str) -> BeforeValidator:
     """A key that is known, and refused until its feature exists: never ignored."""
 
-    def refuse(_value: object) -> object:
+    def refuse(value: object) -> object:
+        if not value:
+            return value
         raise ValueError(f"not yet: {what} is not in this version; leave the key out")
 
     return BeforeValidator(refuse)
@@ -55,7 +59,9 @@ def not_yet(what: str) -> BeforeValidator:
 
 def _sampling_key(value: object) -> object:
     if value == "conversation" or str(value).startswith("header:"):
-        raise ValueError(f"not yet: {value} as a sampling key is not in this version; write request")
+        raise ValueError(
+            f"not yet: {value} as a sampling key is not in this version; write request"
+        )
     return value
 
 
@@ -176,7 +182,9 @@ def _yaml_bool_off(value: object) -> object:
 def _isolation(value: object) -> object:
     if value in (False, "off"):
         return "off"
-    raise ValueError("not yet: shadow-off windows and self-pause are not in this version; write off")
+    raise ValueError(
+        "not yet: shadow-off windows and self-pause are not in this version; write off"
+    )
 
 
 class Config(_Model):
@@ -233,6 +241,8 @@ class Config(_Model):
     def _names_are_free(self) -> Self:
         if "primary" in self.arms:
             raise ValueError("arms.primary: the name primary is taken by the primary itself")
+        if urlsplit(self.primary.url).path:
+            raise ValueError("primary.url: a path cannot stand in it: requests pass with their own")
         controls = [name for name, arm in self.arms.items() if arm.role == "control"]
         if len(controls) > 1:
             raise ValueError(f"arms: one control at most, not {', '.join(controls)}")

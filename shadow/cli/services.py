@@ -1,0 +1,107 @@
+"""From a configuration to running services: the configuration's words become each part's settings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from ctypes import CDLL
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import yaml
+
+from shadow.config import Config, masked
+from shadow.supervise import SUPERVISED, Service, supervise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PUBLISHER_GRACE_S = 15.0
+COLLECTOR_GRACE_S = 15.0
+ANALYSIS_GRACE_S = 15.0
+SPARE_S = 5.0
+"""On top of each grace, so that a service's own bound is met before the supervisor's."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def show_config(config: Config) -> int:
+    """Print it resolved, as YAML that loads again but for its masked secrets."""
+    click.echo(yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True), nl=False)
+    return 0
+
+
+def up(path: Path, config: Config) -> int:
+    """Supervise everything; the proxy drains first, so that its last exchanges are collected."""
+    from shadow.cli.reading import read_policy
+
+    read_policy(config)  # a mistake in it stops the start, not the analysis alone
+    return supervise(
+        [
+            *_workers(path, config),
+            Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
+            Service("analysis", _argv("analyze", path), ANALYSIS_GRACE_S + SPARE_S),
+        ]
+    )
+
+
+def proxy(path: Path, config: Config, worker: int | None) -> int:
+    """One worker in this process, or several under a supervisor."""
+    if worker is None and config.workers > 1:
+        return supervise(_workers(path, config))
+    from shadow.proxy import run
+
+    return run(config, str(worker or 0))
+
+
+def collect(config: Config) -> int:
+    """The collector in this process."""
+    from collector.service import Settings, run
+
+    _die_with_supervisor()
+    return run(
+        Settings(
+            stream=config.stream.embedded,
+            store=config.store.embedded,
+            listen=(config.store.listen.host, config.store.listen.port),
+            database=config.store.database,
+            user=config.store.user,
+            password=config.store.password,
+            retention_bodies_s=config.retention.bodies,
+            retention_measures_s=config.retention.measures,
+            capture=config.capture,
+        )
+    )
+
+
+def analyze(config: Config) -> int:
+    """The analysis in this process."""
+    from analysis.service import run
+    from shadow.cli.reading import analysis_settings, connect
+
+    _die_with_supervisor()
+    return run(analysis_settings(config), lambda: connect(config))
+
+
+def _workers(path: Path, config: Config) -> list[Service]:
+    grace = config.drain + PUBLISHER_GRACE_S + SPARE_S
+    return [
+        Service(f"proxy {n}", _argv("proxy", path, "--worker", str(n)), grace)
+        for n in range(config.workers)
+    ]
+
+
+def _argv(command: str, path: Path, *more: str) -> Sequence[str]:
+    return [sys.executable, "-m", "shadow", command, "-c", str(path), *more]
+
+
+def _die_with_supervisor() -> None:
+    """Drain when the supervisor is gone, however it went; the proxy goes on serving instead."""
+    supervisor = os.environ.get(SUPERVISED)
+    if supervisor is None:
+        return
+    CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(supervisor):  # it went between the start and the line above
+        os.kill(os.getpid(), signal.SIGTERM)
