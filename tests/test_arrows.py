@@ -1,0 +1,77 @@
+"""Dependencies follow the data: what each part may import of the others, and of the world."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+ALLOWED = {
+    "collector": {"collector", "shadow.exchange", "shadow.sse", "shadow.stream"},
+    "analysis": {"analysis", "shadow.exchange"},
+}
+OWN = {"shadow", "collector", "analysis", "grafana"}
+
+
+def imports(path: Path) -> set[str]:
+    """Absolute names of all modules that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def files(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def reaches(name: str, allowed: set[str]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in allowed)
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_arrows(package):
+    """Collector and analysis know the wire and nothing else of the proxy, and not each other."""
+    for path in files(package):
+        ours = {name for name in imports(path) if name.split(".")[0] in OWN}
+        wrong = {name for name in ours if not reaches(name, ALLOWED[package])}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
+
+
+def test_the_proxy_knows_no_later_part():
+    """User traffic shares no code with decoding or the database; the command line stands outside."""
+    outside = {"cli", "demo"}
+    for path in files("shadow"):
+        if path.relative_to(ROOT / "shadow").parts[0] in outside:
+            continue
+        wrong = {name for name in imports(path) if name.split(".")[0] in {"collector", "analysis"}}
+        assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
+
+
+@pytest.mark.parametrize(
+    ("module", "world"),
+    [
+        ("shadow/exchange.py", {"pydantic"}),
+        ("shadow/sse.py", set()),
+        ("shadow/relay/head.py", set()),
+        ("shadow/relay/framing.py", set()),
+        ("shadow/cli/entry.py", set()),
+    ],
+)
+def test_pure_cores_import_next_to_nothing(module, world):
+    """The wire schema needs pydantic, the sans-IO cores and the console entry nothing at all."""
+    allowed = set(sys.stdlib_module_names) | world
+    top = ast.parse((ROOT / module).read_text()).body
+    names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in top if isinstance(node, ast.ImportFrom)}
+    inside = "shadow.relay" if module.startswith("shadow/relay") else "shadow.nothing"
+    wrong = {n for n in names if n.split(".")[0] not in allowed and not n.startswith(inside)}
+    assert not wrong

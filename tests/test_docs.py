@@ -1,0 +1,86 @@
+"""The documentation says what the code does."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import click
+
+from shadow.cli.commands import cli
+
+ROOT = Path(__file__).parent.parent
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=\[; ]", line)[0] for line in requirements}
+
+
+def test_every_dependency_has_its_reason():
+    """docs/dependencies.md and pyproject.toml name the same packages."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = names(project["dependencies"])
+    for extra in project["optional-dependencies"].values():
+        wanted |= names(extra)
+    told = set(
+        re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE)
+    )
+    assert told == wanted
+
+
+def test_every_dependency_is_locked():
+    """The lock that the make verbs install from holds every named package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    locked = set(
+        re.findall(r"^([A-Za-z0-9_.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    )
+    wanted = names(project["dependencies"])
+    for extra in project["optional-dependencies"].values():
+        wanted |= names(extra)
+    assert {name.lower() for name in wanted} <= {name.lower() for name in locked}
+
+
+def test_the_readme_names_every_command():
+    """The table of commands is the command line's own."""
+    told = set(re.findall(r"^\| `shadow ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert told == set(cli.commands)
+
+
+def test_every_command_explains_itself():
+    """Each command and each option has a help text."""
+    for command in cli.commands.values():
+        assert command.help
+        for option in command.params:
+            assert isinstance(option, click.Option)
+            assert option.help, f"{command.name} {option.name}"
+
+
+def test_links_lead_somewhere():
+    """Every relative link of every page is a file of the repository."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_make_verbs_are_listed():
+    """`make` alone lists each verb that CONTRIBUTING names."""
+    makefile = (ROOT / "Makefile").read_text()
+    for verb in ("install", "lint", "test", "bench", "demo", "clean"):
+        assert re.search(rf"^{verb}:.*## ", makefile, re.MULTILINE)
+
+
+def test_nothing_names_where_it_was_made():
+    """No page or source holds a path of a developer's machine."""
+    wrong = re.compile(r"/work/|/home/[a-z]+/|/Users/")
+    for path in [
+        *ROOT.rglob("*.py"),
+        *ROOT.rglob("*.md"),
+        *ROOT.rglob("*.sql"),
+        *ROOT.rglob("*.toml"),
+    ]:
+        if not {".venv", "out", "node_modules"} & set(
+            path.relative_to(ROOT).parts
+        ) and path != Path(__file__):
+            assert not wrong.search(path.read_text()), path
