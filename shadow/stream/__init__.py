@@ -55,7 +55,7 @@ class Consumer(Protocol):
         """Up to `max_records`, waiting `timeout` seconds at most; empty when nothing is there."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Everything before `offsets[partition]` is done: the next poll after a restart begins there."""
+        """Everything before `offsets[partition]` is done: a restart begins there."""
 
     def on_revoked(self, callback: Callable[[Collection[Partition]], None]) -> None:
         """`callback` runs before partitions are taken away; it flushes or clears the open batch."""

@@ -1,0 +1,61 @@
+"""What stands in an embedded log's folder beside the records: names, and how far groups have read.
+
+`WORKER.sqlite3` is a partition, `WORKER.writer.lock` its writer's place, `GROUP.offsets.json` what
+a group has committed, `GROUP.reader.lock` its reader's place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from shadow.stream import Partition, StreamUnavailable
+
+PARTITION_SUFFIX = ".sqlite3"
+_OFFSETS_SUFFIX = ".offsets.json"
+
+
+def partitions(folder: Path) -> dict[Partition, Path]:
+    """The partitions that exist now, by name."""
+    files = sorted(folder.glob(f"*{PARTITION_SUFFIX}"))
+    return {file.name.removesuffix(PARTITION_SUFFIX): file for file in files}
+
+
+def read_offsets(folder: Path, group: str) -> dict[Partition, int]:
+    """What the group has committed; empty before its first commit.
+
+    Raises:
+        StreamUnavailable: the file is there and cannot be read.
+    """
+    return _read(folder / f"{group}{_OFFSETS_SUFFIX}")
+
+
+def write_offsets(folder: Path, group: str, offsets: Mapping[Partition, int]) -> None:
+    """Replace the group's file in one step, on the disk before it is seen."""
+    target = folder / f"{group}{_OFFSETS_SUFFIX}"
+    fresh = target.with_suffix(".new")
+    with fresh.open("w", encoding="ascii") as file:
+        json.dump(offsets, file, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(target)
+
+
+def committed(folder: Path, partition: Partition) -> list[int]:
+    """One offset a group that reads here: everything before it is done; 0: nothing yet."""
+    files = folder.glob(f"*{_OFFSETS_SUFFIX}")
+    return [_read(file).get(partition, 0) for file in files]
+
+
+def _read(file: Path) -> dict[Partition, int]:
+    try:
+        offsets = json.loads(file.read_bytes())
+        return {str(partition): int(offset) for partition, offset in offsets.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, TypeError):
+        raise StreamUnavailable(
+            f"{file}: not a file of offsets; remove it to read everything again"
+        ) from None
