@@ -1,0 +1,149 @@
+"""`shadow up` as a whole: real processes, kill -9, and books that balance to the last exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import re
+import signal
+import threading
+import time
+
+from end_to_end.stage import answers, ask, chat, crowd, engine, stage, until
+
+QUICK = {"ttft_ms": 5, "itl_ms": 2, "tokens": 20}
+
+
+def text_of(raw: bytes) -> str:
+    """The streamed text of an answer, read without any of our decoders."""
+    return "".join(
+        json.loads(match)["choices"][0]["delta"].get("content") or ""
+        for match in re.findall(rb"^data: (\{.*\})\r?$", raw, re.MULTILINE)
+        if json.loads(match)["choices"]
+    )
+
+
+def settled(running, sampled: int):
+    """The report once all that was sampled is in the store."""
+
+    def look():
+        report = running.report()
+        arms = report.get("accounting", {}).get("arms", {})
+        whole = arms and all(arm["captured"] == sampled for arm in arms.values())
+        return report if whole else None
+
+    return until(look, 60, f"{sampled} captured on every arm: {running.report().get('accounting')}")
+
+
+def test_killing_collector_and_analysis_costs_no_client_a_byte(tmp_path):
+    """kill -9 of both, again and again, during load: every stream is whole, every exchange stored."""
+    count = 300
+    with contextlib.ExitStack() as stack:
+        primary, candidate, control = (
+            stack.enter_context(engine(tmp_path, name, seed=seed, **QUICK))
+            for seed, name in enumerate(("primary", "fp8", "control"))
+        )
+        arms = {
+            "fp8": {"role": "candidate", "url": candidate, "sample": 1.0},
+            "control": {"role": "control", "url": control, "sample": 1.0},
+        }
+        running = stack.enter_context(stage(tmp_path, primary, arms))
+        over = threading.Event()
+
+        def kill_on() -> None:
+            while not over.wait(0.7):
+                running.kill("collect")
+                running.kill("analyze")
+
+        killer = threading.Thread(target=kill_on)
+        killer.start()
+        try:
+            seen = asyncio.run(crowd(running.port, count, 10, "kill"))
+        finally:
+            over.set()
+            killer.join()
+        direct = asyncio.run(ask(int(primary.rpartition(":")[2]), chat("kill 7")))
+        assert text_of(seen[7]) == text_of(direct)
+        assert len(running.killed) >= 2
+        report = settled(running, count)
+        for name, arm in report["accounting"]["arms"].items():
+            assert arm["eligible"] == arm["sampled"] == arm["captured"] == count, (name, arm)
+            assert (arm["dropped"], arm["pending"], arm["lost"]) == ({}, 0, 0), (name, arm)
+        running.up.send_signal(signal.SIGINT)
+        assert running.up.wait(60) == 0
+        after = running.report()  # nothing serves the store now: the folder is opened
+        assert after["accounting"] == report["accounting"]
+
+
+def test_a_drain_loses_nothing_captured(tmp_path):
+    """Ctrl-C with streams running: they end whole, what was captured is in the store."""
+    slow = {"ttft_ms": 20, "itl_ms": 40, "tokens": 40, "itl_sigma": 0.05}
+    with (
+        engine(tmp_path, "primary", **slow) as primary,
+        engine(tmp_path, "fp8", **QUICK) as candidate,
+    ):
+        arms = {"fp8": {"role": "candidate", "url": candidate, "sample": 1.0}}
+        with stage(tmp_path, primary, arms) as running:
+
+            async def scene() -> list[bytes]:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [
+                        group.create_task(ask(running.port, chat(f"drain {n}"))) for n in range(20)
+                    ]
+                    await asyncio.sleep(0.5)
+                    running.up.send_signal(signal.SIGINT)
+                return [task.result() for task in tasks]
+
+            began = time.monotonic()
+            seen = asyncio.run(scene())
+            assert running.up.wait(60) == 0
+            assert time.monotonic() - began < 30
+            assert len({hashlib.sha256(text_of(raw).encode()).digest() for raw in seen}) > 1
+            arms = running.report()["accounting"]["arms"]
+            assert arms["primary"]["captured"] == arms["fp8"]["captured"] == 20
+            assert arms["primary"]["lost"] == arms["fp8"]["lost"] == 0
+
+
+def test_a_killed_proxy_is_counted(tmp_path):
+    """kill -9 of the proxy under load: what it had sampled and not stored is counted as lost."""
+    with (
+        engine(tmp_path, "primary", **QUICK) as primary,
+        engine(tmp_path, "fp8", **QUICK) as candidate,
+    ):
+        arms = {"fp8": {"role": "candidate", "url": candidate, "sample": 1.0}}
+        with stage(tmp_path, primary, arms) as running:
+            asyncio.run(crowd(running.port, 40, 8, "before"))
+
+            async def cut() -> None:
+                tasks = [
+                    asyncio.ensure_future(ask(running.port, chat(f"cut {n}"))) for n in range(30)
+                ]
+                await asyncio.sleep(0.03)
+                running.kill("proxy")
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+            asyncio.run(cut())
+            until(
+                lambda: answers(f"http://127.0.0.1:{running.health}/readyz"),
+                30,
+                "a new proxy",
+            )
+            asyncio.run(crowd(running.port, 40, 8, "after"))
+
+            def balanced():
+                arms = running.report().get("accounting", {}).get("arms", {})
+                return (
+                    arms
+                    if arms
+                    and all(a["pending"] == 0 and a["captured"] >= 80 for a in arms.values())
+                    else None
+                )
+
+            arms = until(balanced, 60, "books that balance")
+            for arm in arms.values():
+                assert arm["eligible"] == arm["sampled"] + sum(arm["skipped"].values())
+                dropped = sum(arm["dropped"].values())
+                assert arm["sampled"] == arm["captured"] + dropped + arm["pending"] + arm["lost"]
+            assert arms["primary"]["lost"] + arms["fp8"]["lost"] > 0
