@@ -1,0 +1,1 @@
+"""What make demo and make demo-engines run."""
