@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import struct
 import zlib
 from typing import Annotated, Any, Literal, get_args
 
@@ -85,6 +86,7 @@ DropReason = Literal[
     "request_incomplete",
     "shutdown",
     "record_too_large",
+    "not_encodable",
 ]
 """Why a sampled request has no exchange of an arm. Closed on the writing side."""
 
@@ -101,8 +103,24 @@ class MalformedRecord(ValueError):
     """A record that will fail the same way however often it is read."""
 
 
+STORED_BYTES = 256
+"""Up to here a body is stored, not compressed: 0.3 µs instead of 4, for a hundred bytes more."""
+_SMALL_BYTES = 64 * 1024
+_SMALL_MEMORY, _FULL_MEMORY = 5, 8
+"""zlib's memLevel: allocating full tables costs 15 µs, four times the work on a small body."""
+
+
 def _deflate(body: bytes) -> str:
-    return base64.b64encode(zlib.compress(body, 1)).decode("ascii")
+    """Base64 of a RFC 1950 stream: one stored block, or level 1."""
+    length = len(body)
+    if length <= STORED_BYTES:
+        block = struct.pack("<BHH", 1, length, length ^ 0xFFFF)
+        stream = b"\x78\x01" + block + body + zlib.adler32(body).to_bytes(4, "big")
+    else:
+        memory = _SMALL_MEMORY if length <= _SMALL_BYTES else _FULL_MEMORY
+        deflater = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, memory)
+        stream = deflater.compress(body) + deflater.flush()
+    return base64.b64encode(stream).decode("ascii")
 
 
 def _inflate(wire: object) -> object:
@@ -171,7 +189,7 @@ class Exchange(_Wire):
     worker: str
     boot_id: str
     sequence: int = Field(ge=1)
-    """Counts the exchanges of one worker and boot from 1, given before the queue: a drop is a gap."""
+    """Counts one worker and boot's exchanges from 1; given before the queue: a drop is a gap."""
 
     arrived_at: int
     """UTC, ns: when the client's request arrived; the same in every arm's record."""

@@ -1,0 +1,159 @@
+"""What the sender thread does with a batch: encode, append, count, and outlive a bad world.
+
+Rules:
+
+1. `captured` is counted when the stream has acknowledged the record, never before.
+2. A record that cannot be encoded is dropped and counted; the others of its batch go on.
+3. `StreamFull` drops the batch (`log_full`). `StreamUnavailable` keeps it: connect again, with a
+   capped backoff, until it is stored or the process gives up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from shadow.accounting import Ledger
+from shadow.exchange import Accounting, DropReason, encode
+from shadow.stream import Message, Producer, StreamFull, StreamUnavailable
+
+if TYPE_CHECKING:
+    from shadow.publisher import Publishable
+
+FIRST_BACKOFF = 0.1
+LONGEST_BACKOFF = 5.0
+
+_log = structlog.get_logger("shadow.sender")
+
+
+class Abandoned(Exception):
+    """The process gave up waiting for the stream."""
+
+
+class Sender:
+    """The stream's producer and what is known of it. `send`, `account`, `close`: one thread."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Producer],
+        ledger: Ledger,
+        abandon: threading.Event,
+        max_record_bytes: int,
+    ) -> None:
+        self._connect, self._ledger, self._abandon = connect, ledger, abandon
+        self._max_record_bytes = max_record_bytes
+        self._producer: Producer | None = None
+        self._complaints: set[str] = set()
+        self.last_error: str | None = "not connected yet"
+
+    @property
+    def connected(self) -> bool:
+        """The last thing that was tried went through."""
+        return self.last_error is None
+
+    def send(self, batch: Sequence[tuple[int, Publishable]]) -> None:
+        """Encode and store the batch; every item is counted and its token released.
+
+        Raises:
+            Abandoned: it was dropped `shutdown` because the process gave up.
+        """
+        encoded = [(item, self._encode(sequence, item)) for sequence, item in batch]
+        going = [(item, message) for item, message in encoded if message is not None]
+        try:
+            stored = self._store([message for _, message in going])
+        except Abandoned:
+            for item, _ in going:
+                self.drop(item, "shutdown")
+            raise
+        for item, _ in going:
+            self._count(item, stored=stored)
+
+    def account(self, record: Accounting) -> bool:
+        """Store an accounting record; False: the log is full, the next record says it all."""
+        return self._store([Message(record.worker.encode(), encode(record))])
+
+    def drop(self, item: Publishable, reason: DropReason) -> None:
+        """Count an item whose sequence was given, and let its request go. Any thread."""
+        self._ledger.dropped_sequence()
+        self._ledger.add(item.arm, "dropped", reason)
+        self._ledger.release(item.token)
+
+    def close(self) -> None:
+        """Close the producer."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+        if self.last_error is None:
+            self.last_error = "closed"
+
+    def _count(self, item: Publishable, *, stored: bool) -> None:
+        if not stored:
+            self.drop(item, "log_full")
+            return
+        self._ledger.add(item.arm, "captured")
+        self._ledger.release(item.token)
+
+    def _encode(self, sequence: int, item: Publishable) -> Message | None:
+        """The item's message; None: it was dropped and counted."""
+        try:
+            exchange = item.exchange(sequence)
+            value = encode(exchange)
+        except Exception as error:  # noqa: BLE001 rule 2: a foreign record must not end the thread
+            self._complain(error)
+            self.drop(item, "not_encodable")
+            return None
+        if len(value) > self._max_record_bytes:
+            self.drop(item, "record_too_large")
+            return None
+        return Message(exchange.pair_id.encode(), value)
+
+    def _complain(self, error: Exception) -> None:
+        """Log each kind of error once; the counter says how often."""
+        kind = f"{type(error).__name__}: {error}".splitlines()[0]
+        if kind not in self._complaints and len(self._complaints) < 100:
+            self._complaints.add(kind)
+            _log.error("record dropped, not encodable", error=kind, exc_info=error)
+
+    def _store(self, messages: Sequence[Message]) -> bool:
+        """Store all; False: the stream is full.
+
+        Raises:
+            Abandoned: the process gave up before the stream came back.
+        """
+        backoff = FIRST_BACKOFF
+        while True:
+            try:
+                self._connected().append(messages)
+            except StreamFull as full:
+                self.last_error = _one_line(full)
+                return False
+            except StreamUnavailable as unavailable:
+                self._lose(unavailable)
+            else:
+                self.last_error = None
+                return True
+            if self._abandon.wait(backoff):
+                raise Abandoned
+            backoff = min(2 * backoff, LONGEST_BACKOFF)
+
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            self._producer = self._connect()
+        return self._producer
+
+    def _lose(self, unavailable: StreamUnavailable) -> None:
+        """Drop the connection; the next try makes another."""
+        reason = _one_line(unavailable)
+        if self.last_error != reason:
+            _log.warning("stream unavailable", reason=reason)
+        self.last_error = reason
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
