@@ -1,0 +1,61 @@
+"""How an answer ended: the outcome, in contracts' words, with its reason.
+
+In this order: what the engine said went wrong; the dialect's own terminal event; then who cut it
+short: the client, ourselves (our drain, our deadline, our capture's bound), the upstream; and at a
+clean end the lack of a terminal event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collector.completion.model import Fault
+
+_OURS = ("cut_by_drain", "deadline_short")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of an answer's end."""
+
+    transport: str
+    transport_error: str | None
+    fault: Fault | None
+    """An in-band error."""
+    terminal: bool
+    has_tokens: bool
+    cut_by_capture: bool
+    """The end of the answer lies in what we did not keep."""
+    left_over: bool = False
+    """An event without its blank line stood at the end."""
+
+
+def outcome_of(ending: Ending) -> tuple[str, Fault | None]:
+    """The outcome, and why it is not `complete`."""
+    if ending.fault is not None:
+        return "in_band_error", ending.fault
+    if ending.terminal:
+        if ending.has_tokens:
+            return "complete", None
+        return "no_tokens", Fault(None, "the answer ended without a single token")
+    return cut_short(ending) or _without_terminal(ending)
+
+
+def cut_short(ending: Ending) -> tuple[str, Fault | None] | None:
+    """Who cut an answer short before its end, if its transport or our capture tells."""
+    why = Fault(ending.transport, ending.transport_error or f"transport: {ending.transport}")
+    if ending.transport == "client_disconnected":
+        return "client_disconnected", why
+    if ending.transport in _OURS:
+        return "truncated_capture", why
+    if ending.cut_by_capture:
+        return "truncated_capture", Fault("capture", "its end lies beyond what was kept")
+    if ending.transport != "complete":
+        return "truncated_upstream", why
+    return None
+
+
+def _without_terminal(ending: Ending) -> tuple[str, Fault | None]:
+    if ending.left_over:
+        return "truncated_upstream", Fault("sse", "the last event has no blank line after it")
+    return "no_terminal_event", Fault(None, "the stream ended without its terminal event")

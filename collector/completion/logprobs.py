@@ -1,0 +1,50 @@
+"""Log-probabilities in OpenAI's two shapes, and llama.cpp's use of one under the other's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from collector.completion.model import TokenLogprob
+from collector.completion.reading import Parts, finite, logprob
+
+
+def add_logprobs(parts: Parts, logprobs: object) -> None:
+    """Chat's {content: [{token, logprob, …}]} or completions' {tokens, token_logprobs, …}."""
+    if not isinstance(logprobs, dict):
+        return
+    content = logprobs.get("content")
+    if isinstance(content, list):
+        parts.logprobs.extend(_chat(entry) for entry in content if isinstance(entry, dict))
+        return
+    tokens = logprobs.get("tokens")
+    if isinstance(tokens, list):
+        parts.logprobs.extend(_completions(logprobs, tokens))
+
+
+def _chat(entry: dict[str, Any]) -> TokenLogprob:
+    rivals = entry.get("top_logprobs")
+    top = tuple(
+        (str(rival.get("token")), finite(rival.get("logprob")))
+        for rival in (rivals if isinstance(rivals, list) else ())
+        if isinstance(rival, dict)
+    )
+    return logprob(entry.get("token"), entry.get("logprob"), top)
+
+
+def _completions(logprobs: dict[str, Any], tokens: list[object]) -> list[TokenLogprob]:
+    values, rivals = logprobs.get("token_logprobs"), logprobs.get("top_logprobs")
+    values = values if isinstance(values, list) else []
+    rivals = rivals if isinstance(rivals, list) else []
+    return [
+        logprob(token, _at(values, at), _top(_at(rivals, at))) for at, token in enumerate(tokens)
+    ]
+
+
+def _at(values: list[Any], at: int) -> Any:
+    return values[at] if at < len(values) else None
+
+
+def _top(rivals: object) -> tuple[tuple[str, float | None], ...]:
+    if not isinstance(rivals, dict):
+        return ()
+    return tuple((token, finite(value)) for token, value in rivals.items())

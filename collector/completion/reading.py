@@ -1,0 +1,180 @@
+"""What a dialect's reader fills in while it goes through an answer; `assemble` freezes it.
+
+The accumulators are mutable since one is touched a token; nothing outside this package sees them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from collector.completion.model import Choice, Fault, TokenLogprob
+from collector.completion.tool_calls import ToolCalls
+from collector.json_text import clean
+
+NOTHING, REASONING, ANSWER = 0, 1, 2
+"""What an event carried: no token, reasoning alone, or some of the answer."""
+
+
+_LEAST_CUMULATIVE = 32  # characters: what repeats less than this may be the model's own words
+
+
+class Parts:
+    """The pieces of one choice."""
+
+    __slots__ = (
+        "calls",
+        "finish_reason",
+        "logprobs",
+        "reasoning",
+        "refusal",
+        "stop_reason",
+        "text",
+        "token_ids",
+    )
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.refusal: list[str] = []
+        self.calls: ToolCalls | None = None
+        self.finish_reason: str | None = None
+        self.stop_reason: str | int | None = None
+        self.logprobs: list[TokenLogprob] = []
+        self.token_ids: list[int] = []
+
+    def tool_calls(self) -> ToolCalls:
+        """The calls, begun when the first is spoken of."""
+        if self.calls is None:
+            self.calls = ToolCalls()
+        return self.calls
+
+    def finish(self, reason: object, stop: object = None) -> None:
+        """Keep the last reason that was given."""
+        if isinstance(reason, str) and reason:
+            self.finish_reason = clean(reason)
+        if isinstance(stop, str):
+            self.stop_reason = clean(stop)
+        elif type(stop) is int:
+            self.stop_reason = stop
+
+    def freeze(self, index: int, text: str) -> Choice:
+        """The choice; `text` is the caller's reading of the pieces."""
+        return Choice(
+            index=index,
+            text=clean(text),
+            reasoning=clean("".join(self.reasoning)),
+            refusal=clean("".join(self.refusal)),
+            tool_calls=self.calls.freeze() if self.calls else (),
+            finish_reason=self.finish_reason,
+            stop_reason=self.stop_reason,
+            logprobs=tuple(self.logprobs),
+            token_ids=tuple(self.token_ids),
+        )
+
+
+class Reading:
+    """Everything that was read of one answer so far."""
+
+    __slots__ = (
+        "answer_end",
+        "choices",
+        "data_ends",
+        "fault",
+        "fingerprint",
+        "first_tokens",
+        "model",
+        "server",
+        "terminal",
+        "token_ends",
+        "unreadable",
+        "usage",
+        "vectors",
+    )
+
+    def __init__(self) -> None:
+        self.choices: dict[int, Parts] = {}
+        self.usage: dict[str, Any] | None = None
+        self.model: str | None = None
+        self.fingerprint: str | None = None
+        self.fault: Fault | None = None
+        self.terminal = False
+        self.data_ends: list[int] = []
+        self.token_ends: list[int] = []
+        self.answer_end: int | None = None
+        self.first_tokens = 0
+        self.unreadable = 0
+        self.server: dict[str, Any] = {}
+        self.vectors = 0
+
+    def choice(self, index: object) -> Parts:
+        """The pieces of the choice at `index`; an index that is no number is 0."""
+        key = index if type(index) is int else 0
+        parts = self.choices.get(key)
+        if parts is None:
+            parts = self.choices[key] = Parts()
+        return parts
+
+    def identify(self, document: dict[str, Any]) -> None:
+        """Model, fingerprint, and the engine's own timings, where the document names them."""
+        model, fingerprint = document.get("model"), document.get("system_fingerprint")
+        if isinstance(model, str) and model:
+            self.model = clean(model)
+        if isinstance(fingerprint, str) and fingerprint:
+            self.fingerprint = clean(fingerprint)
+        nvext = document.get("nvext")
+        timing = nvext.get("timing") if isinstance(nvext, dict) else None
+        for timings in (document.get("timings"), document.get("metrics"), timing):
+            if isinstance(timings, dict):
+                self.server.update(timings)
+
+    def count_usage(self, usage: object) -> None:
+        """Later usage replaces earlier, key by key; it is never summed."""
+        if isinstance(usage, dict):
+            self.usage = usage if self.usage is None else {**self.usage, **usage}
+
+
+def logprob(
+    token: object, value: object, top: tuple[tuple[str, float | None], ...]
+) -> TokenLogprob:
+    """A token's log-probability from wire values of any type."""
+    return TokenLogprob(clean(token) if isinstance(token, str) else "", finite(value), top)
+
+
+def finite(value: object) -> float | None:
+    """A finite float, or null: -inf, NaN and words are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def undo_cumulative(parts: list[str]) -> tuple[str, bool]:
+    """The text of deltas, some of which may repeat everything before them.
+
+    An engine that sends the whole text so far in place of a delta is recognised where each of
+    three or more deltas begins with the one before it and goes on, or where one delta begins with
+    all of the four or more before it, of 32 characters or more, and goes on.
+    """
+    if len(parts) > 2 and all(map(_goes_on, parts, parts[1:])):
+        return parts[-1], True
+    kept: list[str] = []
+    size, cumulative = 0, False
+    for part in parts:
+        if (
+            len(part) > size >= _LEAST_CUMULATIVE
+            and len(kept) > 3
+            and _goes_on("".join(kept), part)
+        ):
+            kept, size, cumulative = [part], 0, True
+        else:
+            kept.append(part)
+        size += len(part)
+    return "".join(kept), cumulative
+
+
+def _goes_on(before: str, part: str) -> bool:
+    return len(part) > len(before) and part.startswith(before)

@@ -1,0 +1,122 @@
+"""Undo a Content-Encoding read by read: an event's time stays that of the read that ended it.
+
+Coded bytes are fed in the portions in which they arrived, and whatever a portion lets out gets
+that portion's mark. What comes out is bounded: a bomb is cut, and said to be.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+try:  # comes with clickhouse-connect
+    from backports import zstd
+except ImportError:
+    zstd = None  # type: ignore[assignment]
+
+MOST_PLAIN_BYTES = 256 * 1024 * 1024
+_MOST_CODINGS = 3
+_IDENTITY = ("", "identity")
+_MEMBERS = {"gzip": (b"\x1f\x8b",), "x-gzip": (b"\x1f\x8b",), "zstd": (b"\x28\xb5\x2f\xfd",)}
+"""How another member begins; deflate has none."""
+_DAMAGE = (zlib.error,) if zstd is None else (zlib.error, zstd.ZstdError)
+_RAW_DEFLATE, _ZLIB, _GZIP = -15, 15, 31
+
+Marks = Sequence[tuple[int, int]]
+
+
+class CodingError(Exception):
+    """The bytes are not what their Content-Encoding says: whoever sent them is to blame."""
+
+
+class CodingUnread(Exception):
+    """We cannot or will not undo it: an unknown coding, or more than the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A body without its coding; `marks` count its own bytes."""
+
+    body: bytes
+    marks: Marks
+
+
+class _Inflater(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+
+
+def undo(coding: str, body: bytes, marks: Marks, most: int = MOST_PLAIN_BYTES) -> Plain:
+    """`body` as it was before `coding`, a Content-Encoding field's value such as "gzip" or "".
+
+    A body that ends early gives what it holds: whether an answer is whole, its transport says.
+
+    Raises:
+        CodingError: the bytes are damaged.
+        CodingUnread: an unknown coding, or more than `most` bytes.
+    """
+    names = [name for part in coding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
+    if len(names) > _MOST_CODINGS:
+        raise CodingUnread(f"content coding {coding!r}: more than {_MOST_CODINGS} layers")
+    plain = Plain(body, marks)
+    for name in reversed(names):
+        plain = _undo_one(name, plain, most)
+    return plain
+
+
+def _undo_one(name: str, coded: Plain, most: int) -> Plain:
+    inflater: _Inflater | None = None
+    out: list[bytes] = []
+    marks: list[tuple[int, int]] = []
+    size = begin = 0
+    for elapsed_ns, end in _portions(coded):
+        portion = coded.body[begin:end]
+        begin = max(begin, end)
+        while portion:
+            if inflater is not None and inflater.eof:
+                if not portion.startswith(_MEMBERS.get(name, ())):
+                    break  # what stands behind the last member is nobody's
+                inflater = None
+            inflater = inflater or _inflater(name, portion)
+            piece, portion = _inflate(name, inflater, portion, most - size)
+            out.append(piece)
+            size += len(piece)
+        marks.append((elapsed_ns, size))
+    return Plain(b"".join(out), marks)
+
+
+def _portions(coded: Plain) -> list[tuple[int, int]]:
+    marks = list(coded.marks)
+    if not marks or marks[-1][1] < len(coded.body):
+        marks.append((marks[-1][0] if marks else 0, len(coded.body)))
+    return marks
+
+
+def _inflate(name: str, inflater: _Inflater, portion: bytes, room: int) -> tuple[bytes, bytes]:
+    try:
+        piece = inflater.decompress(portion, room + 1)
+    except _DAMAGE as error:
+        raise CodingError(f"damaged {name}: {error}") from None
+    if len(piece) > room:
+        raise CodingUnread(f"the {name} body unfolds beyond its bound")
+    return piece, inflater.unused_data if inflater.eof else b""
+
+
+def _inflater(name: str, first: bytes) -> _Inflater:
+    if name in ("gzip", "x-gzip"):
+        return zlib.decompressobj(_GZIP)
+    if name == "deflate":
+        return zlib.decompressobj(_ZLIB if _has_zlib_head(first) else _RAW_DEFLATE)
+    if name == "zstd" and zstd is not None:
+        return zstd.ZstdDecompressor()
+    raise CodingUnread(f"content coding {name!r} cannot be read")
+
+
+def _has_zlib_head(first: bytes) -> bool:
+    """RFC 1950: method 8, two bytes that 31 divides. Some servers send RFC 1951 bare."""
+    return first[0] & 0x0F == 8 and (len(first) < 2 or (first[0] << 8 | first[1]) % 31 == 0)

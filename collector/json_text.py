@@ -1,0 +1,44 @@
+"""Read and write JSON that strangers produced: fast where it is well-formed, tolerant where not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+
+class Unreadable(ValueError):
+    """The bytes are no JSON document."""
+
+
+def loads(data: bytes) -> Any:
+    """The document in `data`, NaN, Infinity, lone surrogates and stray bytes tolerated.
+
+    Raises:
+        Unreadable: it is no JSON, or nests deeper than can be followed.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def dumps(document: object) -> str:
+    """The document as compact JSON text; what is not finite becomes null."""
+    return orjson.dumps(document).decode()
+
+
+def clean(text: str) -> str:
+    """`text` as valid Unicode: surrogate pairs that came apart are joined, lone ones replaced."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
