@@ -1,0 +1,1 @@
+"""Stream → store: poll, decode, insert, dead letters, commit."""

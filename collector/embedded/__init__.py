@@ -1,0 +1,110 @@
+"""The embedded store: chDB in the collector's process, ClickHouse's HTTP interface in front."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from collector.embedded.engine import Engine, Frame, engine_errors
+from collector.embedded.request import Access
+from collector.embedded.server import serving
+from collector.store import StoreUnavailable, open_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from clickhouse_connect.driver.client import Client
+
+__all__ = ["Access", "EmbeddedStore", "Engine", "serving"]
+
+
+@dataclass
+class EmbeddedStore:
+    """An opened folder, served by a thread of this process until the context ends.
+
+    ```
+    with EmbeddedStore.open(folder, ("127.0.0.1", 8123), "shadow", "default", "") as store:
+        client = store.client()
+    ```
+
+    Attributes:
+        url: where the HTTP interface listens, for `StoreSettings`.
+    """
+
+    engine: Engine
+    folder: Path
+    database: str
+    access: Access
+    url: str = ""
+    _thread: threading.Thread | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _stopped: asyncio.Event | None = None
+    _ready: threading.Event = field(default_factory=threading.Event)
+    _failure: Exception | None = None
+
+    @classmethod
+    def open(
+        cls, folder: Path, listen: tuple[str, int], database: str, user: str, password: str
+    ) -> Self:
+        """Open the folder, create the database, and serve it at `listen` (port 0: any free one).
+
+        Raises:
+            StoreUnavailable: the folder is in use, chdb is missing, or the address is taken.
+        """
+        engine = Engine.open(folder)
+        try:
+            with engine.handle(Frame(params={"name": database})) as handle, engine_errors():
+                handle.query("CREATE DATABASE IF NOT EXISTS {name:Identifier}", "Null")
+            store = cls(engine, folder, database, Access(user, password))
+            store._start(listen)
+        except BaseException:
+            engine.close()
+            raise
+        return store
+
+    def client(self) -> Client:
+        """An in-process client of this store; of each thread its own. Close it when done."""
+        return open_folder(self.folder, self.database)
+
+    def close(self) -> None:
+        """End the interface, then let go of the folder."""
+        if self._thread is not None and self._loop is not None and self._stopped is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join()
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self, listen: tuple[str, int]) -> None:
+        run = lambda: asyncio.run(self._serve(*listen))  # noqa: E731
+        self._thread = threading.Thread(target=run, name="store-http")
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            message = f"store.listen: {listen[0]}:{listen[1]}: {self._failure}"
+            raise StoreUnavailable(message) from self._failure
+
+    async def _serve(self, host: str, port: int) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            async with serving(self.engine, host, port, self.access) as bound:
+                self.url = f"http://{f'[{bound[0]}]' if ':' in bound[0] else bound[0]}:{bound[1]}"
+                self._ready.set()
+                await self._stopped.wait()
+        except OSError as error:
+            self._failure = error
+        finally:
+            self._ready.set()

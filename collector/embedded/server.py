@@ -1,0 +1,228 @@
+"""ClickHouse's HTTP interface over chDB: as much of it as ClickHouse's clients ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from collector.embedded.answers import error_response, head_fields
+from collector.embedded.coding import chosen
+from collector.embedded.errors import (
+    NOT_IMPLEMENTED,
+    QUERY_IS_TOO_LARGE,
+    TOO_MANY_SIMULTANEOUS_QUERIES,
+    EngineError,
+    said,
+)
+from collector.embedded.hello import asks_hello, hello_block
+from collector.embedded.pipe import Pipe
+from collector.embedded.request import Access, check_access, read_query, wants_coding
+from collector.embedded.work import SPOOL_BYTES, STATEMENT_BYTES, Head, Query
+from collector.embedded.worker import Item, Job, Opening, run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import IO
+
+    from collector.embedded.engine import Engine
+
+WORKERS = 4
+"""Statements that run at once; more wait. chDB runs as many as there are handles."""
+OPEN_REQUESTS = 200
+"""Requests that run or wait; beyond it, ClickHouse's TOO_MANY_SIMULTANEOUS_QUERIES."""
+BODY_BYTES = 2**30
+"""A request's body; it waits in a temporary file, and the insert starts once it is complete."""
+URI_BYTES = 2**20
+
+_ACCESS_DENIED = 497
+
+
+@asynccontextmanager
+async def serving(
+    engine: Engine, host: str, port: int, access: Access
+) -> AsyncIterator[tuple[str, int]]:
+    """Serve the engine at this address until the context ends; yields the address bound.
+
+    On leaving, running requests have five seconds to end; then they are cut.
+    """
+    interface = _Interface(engine, access)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", interface.answer)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        auto_decompress=False,
+        handler_cancellation=True,
+        max_line_size=URI_BYTES,
+        max_field_size=URI_BYTES,
+        shutdown_timeout=5.0,
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield runner.addresses[0][:2]
+    finally:
+        await runner.cleanup()
+        await interface.close()
+
+
+async def serve(
+    engine: Engine, host: str, port: int, access: Access, stopped: asyncio.Event
+) -> None:
+    """Serve until `stopped` is set."""
+    async with serving(engine, host, port, access):
+        await stopped.wait()
+
+
+class _Interface:
+    """The handler of all paths, with the threads that statements run in."""
+
+    def __init__(self, engine: Engine, access: Access) -> None:
+        self._engine = engine
+        self._access = access
+        self._workers = ThreadPoolExecutor(WORKERS, "store-worker")
+        self._stopper = ThreadPoolExecutor(1, "store-stopper")
+        self._open = 0
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._workers.shutdown)
+        await asyncio.to_thread(self._stopper.shutdown)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path in {"/ping", "/replicas_status"} or _is_greeting(request):
+            return web.Response(text="Ok.\n")
+        if request.path != "/":
+            return web.Response(status=404, text=f"There is no handle {request.path}\n")
+        if request.method not in {hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_POST}:
+            return web.Response(status=501, text=f"Unsupported method {request.method}\n")
+        try:
+            _refuse_other_sites(request)
+            check_access(self._access, request.query, request.headers)
+            return await self._counted(request)
+        except EngineError as error:
+            return error_response(error)
+
+    async def _counted(self, request: web.Request) -> web.StreamResponse:
+        if self._open >= OPEN_REQUESTS:
+            message = f"Too many simultaneous queries. Maximum: {OPEN_REQUESTS}"
+            raise said(TOO_MANY_SIMULTANEOUS_QUERIES, message, "TOO_MANY_SIMULTANEOUS_QUERIES")
+        self._open += 1
+        try:
+            return await self._statement(request)
+        finally:
+            self._open -= 1
+
+    async def _statement(self, request: web.Request) -> web.StreamResponse:
+        body = cast("IO[bytes]", tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115 - the worker closes it
+        try:
+            params = dict(request.query) | await _receive(request, body)
+            query = read_query(request.method, params, request.headers)
+            if asks_hello(query.text or _peek(body), params):
+                return self._hello(query)
+        except BaseException:
+            body.close()
+            raise
+        job = Job(
+            query=query,
+            body=body,
+            body_coding=request.headers.get(hdrs.CONTENT_ENCODING, ""),
+            coding=chosen(wants_coding(params, request.headers)),
+            tag=secrets.token_hex(8),
+        )
+        return await self._work(request, job, params.get("query_id") or query.frame.mark)
+
+    def _hello(self, query: Query) -> web.Response:
+        block = hello_block(self._engine.host_name, self._engine.version, "UTC")
+        fields = head_fields(Head("Native"), query.frame.mark, "UTC", None)
+        return web.Response(body=block, headers=fields)
+
+    async def _work(self, request: web.Request, job: Job, query_id: str) -> web.StreamResponse:
+        pipe: Pipe[Item] = Pipe()
+        work = self._workers.submit(run, self._engine, job, pipe)
+        try:
+            opening = await pipe.receive()
+            if isinstance(opening, EngineError):
+                return error_response(opening)
+            assert isinstance(opening, Opening)
+            timezone = job.query.frame.settings.get("session_timezone", "UTC")
+            fields = head_fields(opening.head, query_id, timezone, job.coding)
+            if opening.complete:
+                return web.Response(body=opening.first, headers=fields)
+            fields["X-ClickHouse-Exception-Tag"] = job.tag
+            return await _stream(request, opening.first, pipe, fields)
+        finally:
+            pipe.leave()
+            if work.cancel():
+                job.body.close()
+            elif not work.done():
+                self._stopper.submit(self._engine.stop_reading, job.query.frame.mark)
+
+
+async def _stream(
+    request: web.Request, first: bytes, pipe: Pipe[Item], fields: dict[str, str]
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers=fields)
+    await response.prepare(request)
+    await response.write(first)
+    while isinstance(piece := await pipe.receive(), bytes):
+        await response.write(piece)
+    if piece is None:
+        await response.write_eof()
+    elif request.transport is not None:
+        request.transport.close()  # no last chunk: the answer is not whole
+    return response
+
+
+async def _receive(request: web.Request, body: IO[bytes]) -> dict[str, str]:
+    """Read the body, rewound; a form's fields are parameters."""
+    if request.content_type == "multipart/form-data":
+        return await _form(request)
+    async for piece in request.content.iter_any():
+        if body.tell() + len(piece) > BODY_BYTES:
+            message = f"The request's body is longer than {BODY_BYTES} bytes"
+            raise said(QUERY_IS_TOO_LARGE, message, "QUERY_IS_TOO_LARGE")
+        body.write(piece)
+    body.seek(0)
+    return {}
+
+
+async def _form(request: web.Request) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    left = STATEMENT_BYTES
+    async for part in await request.multipart():
+        if not hasattr(part, "filename") or part.filename is not None or part.name is None:
+            raise said(NOT_IMPLEMENTED, "External data are not supported here", "NOT_IMPLEMENTED")
+        value = await part.read()
+        left -= len(value)
+        if left < 0:
+            message = f"The form is longer than {STATEMENT_BYTES} bytes"
+            raise said(QUERY_IS_TOO_LARGE, message, "QUERY_IS_TOO_LARGE")
+        fields[part.name] = value.decode("utf-8", "surrogateescape")
+    return fields
+
+
+def _peek(body: IO[bytes]) -> bytes:
+    head = body.read(256)
+    body.seek(0)
+    return head
+
+
+def _is_greeting(request: web.Request) -> bool:
+    """A GET of / that asks nothing."""
+    reads = request.method in {hdrs.METH_GET, hdrs.METH_HEAD}
+    return reads and request.path == "/" and "query" not in request.query
+
+
+def _refuse_other_sites(request: web.Request) -> None:
+    """A page of another site must not use a visitor's browser to reach a store without password."""
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is not None and urlsplit(origin).netloc != request.host:
+        message = f"Requests from pages of other sites are refused: {origin}"
+        raise said(_ACCESS_DENIED, message, "ACCESS_DENIED")

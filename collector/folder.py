@@ -1,0 +1,29 @@
+"""What is known of the store's folder without opening it."""
+
+from __future__ import annotations
+
+import fcntl
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXTRA = "the embedded store needs chdb: pip install 'shadow-compare[embedded]'"
+
+
+def locked_by(folder: Path) -> str | None:
+    """One line that says which process holds the folder, or None when none does.
+
+    The engine keeps a lock (flock) on the file `status` in its folder and writes its pid there;
+    of a lock that it cannot have, it says nothing that a person could use.
+    """
+    try:
+        with (folder / "status").open() as status:
+            try:
+                fcntl.flock(status, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid = status.readline().removeprefix("PID:").strip() or "unknown"
+                return f"the store's folder {folder} is in use by process {pid}"
+    except FileNotFoundError:
+        return None
+    return None

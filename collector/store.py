@@ -1,0 +1,176 @@
+"""One way to reach the store: clickhouse-connect, by HTTP or in process, and two ways to fail."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import clickhouse_connect
+from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
+from urllib3.exceptions import HTTPError
+
+from collector.folder import EXTRA, locked_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from clickhouse_connect.driver.client import Client
+
+CLIENT_SETTINGS: dict[str, Any] = {
+    # An insert is stored when it returns, or the offset could be committed before the row is.
+    "async_insert": 0,
+    # Rows of one key are always in one partition, so FINAL need not look across them.
+    "do_not_merge_across_partitions_select_final": 1,
+    # A batch may hold rows of many days; refusing it would refuse good rows.
+    "throw_on_max_partitions_per_insert_block": 0,
+    # now() and literals mean UTC, wherever the server stands.
+    "session_timezone": "UTC",
+}
+
+UNAVAILABLE_CODES = frozenset(
+    {
+        159,  # TIMEOUT_EXCEEDED
+        160,  # TOO_SLOW
+        202,  # TOO_MANY_SIMULTANEOUS_QUERIES
+        203,  # NO_FREE_CONNECTION
+        209,  # SOCKET_TIMEOUT
+        210,  # NETWORK_ERROR
+        225,  # NO_ZOOKEEPER
+        236,  # ABORTED
+        241,  # MEMORY_LIMIT_EXCEEDED
+        242,  # TABLE_IS_READ_ONLY
+        243,  # NOT_ENOUGH_SPACE
+        252,  # TOO_MANY_PARTS
+        279,  # ALL_CONNECTION_TRIES_FAILED
+        319,  # UNKNOWN_STATUS_OF_INSERT
+        373,  # SESSION_IS_LOCKED
+        394,  # QUERY_WAS_CANCELLED
+        425,  # SYSTEM_ERROR
+        439,  # CANNOT_SCHEDULE_TASK
+        999,  # KEEPER_EXCEPTION
+    }
+)
+_STATUS = re.compile(r"HTTP status (\d{3})")
+
+
+class StoreError(Exception):
+    """What the store could not do; one line."""
+
+
+class StoreUnavailable(StoreError):
+    """A bad world: refused connection, time-out, overload. Retrying may help."""
+
+
+class StoreRefused(StoreError):
+    """A bad value or statement: it fails the same way however often it is retried.
+
+    Attributes:
+        code: ClickHouse's number of the error; None where a client refused before any server did.
+    """
+
+    def __init__(self, code: int | None, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """Where the store is. `database` None: the server's own default, for creating ours."""
+
+    url: str
+    database: str | None = "shadow"
+    user: str = "default"
+    password: str = ""
+    connect_timeout_s: int = 10
+    timeout_s: int = 300
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Translate the client library's exceptions, here and nowhere else.
+
+    Raises:
+        StoreUnavailable: a bad world.
+        StoreRefused: a bad value or statement.
+    """
+    try:
+        yield
+    except StoreError:
+        raise
+    except (ClickHouseError, HTTPError, OSError) as error:
+        raise translated(error) from error
+
+
+def translated(error: Exception) -> StoreError:
+    """The one of our two exceptions that a foreign one means; its text on one line."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    code = error.code if isinstance(error, Error) else None
+    if code is not None:
+        world = code in UNAVAILABLE_CODES
+    else:
+        world = not isinstance(error, ClickHouseError) or isinstance(error, OperationalError)
+        status = _STATUS.search(message)
+        world = world or (status is not None and (status[1] >= "500" or status[1] == "429"))
+    return StoreUnavailable(message) if world else StoreRefused(code, message)
+
+
+def connect(settings: StoreSettings) -> Client:
+    """A client of a ClickHouse server, or of the embedded store's HTTP interface.
+
+    Threads may share it: it asks for no session. Close it when done.
+
+    Raises:
+        StoreUnavailable, StoreRefused: as `store_errors` says.
+        ValueError: the URL is none.
+    """
+    parts = urlsplit(settings.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"store url: not http(s)://HOST[:PORT]: {settings.url}")
+    with store_errors():
+        return clickhouse_connect.get_client(
+            interface=parts.scheme,
+            host=parts.hostname,
+            port=parts.port or (8443 if parts.scheme == "https" else 8123),
+            proxy_path=parts.path,
+            username=settings.user,
+            password=settings.password,
+            database=settings.database or "__default__",
+            settings=dict(CLIENT_SETTINGS),
+            connect_timeout=settings.connect_timeout_s,
+            send_receive_timeout=settings.timeout_s,
+            autogenerate_session_id=False,
+            dedicated_pool=True,
+        )
+
+
+def open_folder(folder: Path, database: str | None = "shadow") -> Client:
+    """A client of the embedded store's folder, in this process, when nothing serves it.
+
+    One folder a process, one process a folder.
+
+    Raises:
+        StoreUnavailable: no such folder, another process holds it, or chdb is not installed.
+        StoreRefused: the database is not in it.
+    """
+    if not folder.is_dir():
+        raise StoreUnavailable(f"no store at {folder}: nothing was collected there yet")
+    try:
+        with store_errors():
+            return clickhouse_connect.get_client(
+                interface="chdb",
+                path=str(folder),
+                database=database or "__default__",
+                settings=dict(CLIENT_SETTINGS),
+            )
+    except ImportError as error:
+        raise StoreUnavailable(EXTRA) from error
+    except StoreRefused as refused:
+        holder = locked_by(folder)
+        if holder is None:
+            raise
+        raise StoreUnavailable(holder) from refused
