@@ -1,0 +1,1 @@
+"""What shadow costs, measured beside its peers on one machine: `make bench`."""

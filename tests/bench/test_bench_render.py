@@ -1,0 +1,99 @@
+"""The page says what the results hold, with ratios inside one run only."""
+
+import copy
+
+import pytest
+
+from bench.render import OURS, TARGET, page, ratio, table, verdict, with_spread
+
+LOADS = {
+    "json": {"requests_per_s": 10_000.0, "time_p99_ms": 4.0, "cpu_s_per_1000": 0.1},
+    "paced": {"time_p50_ms": 1.0, "time_p99_ms": 2.0, "cpu_s_per_1000": 0.2},
+    "streams": {
+        "cpu_s": 1.0,
+        "ttfb_p50_ms": 1.0,
+        "ttfb_p99_ms": 2.0,
+        "delay_p50_ms": 0.5,
+        "delay_p99_ms": 1.0,
+    },
+}
+
+
+def figures(scale):
+    return {
+        load: {
+            name: {"median": value * scale, "low": value * scale, "high": 2 * value * scale}
+            for name, value in names.items()
+        }
+        for load, names in LOADS.items()
+    }
+
+
+def counted(**more):
+    return {load: {"requests": 10, "mirrored": 10, **more} for load in LOADS}
+
+
+RELAY = {
+    "at": "2026-01-02T03:04:05+00:00",
+    "machine": {"cpu": "A CPU", "cores": 2, "memory_gib": 8, "kernel": "6.1", "python": "3.11.7"},
+    "versions": {"envoy": "1.40.0"},
+    "missing": {},
+    "settings": {
+        "rounds": 3, "seconds": 2.0, "connections": 16, "rate_per_s": 1000, "streams": 200, "events": 101, "gap_ms": 20,
+    },
+    "figures": {"direct": figures(0.1), TARGET: figures(1.0), OURS: figures(0.5), "shadow, relay": figures(0.4)},
+    "rounds": {
+        TARGET: [counted(), counted()],
+        OURS: [
+            counted(delivered=9) | {"accounting": {"sampled": 30.0, "captured": 27.0, "dropped(queue_full)": 3.0}},
+            counted(delivered=10) | {"accounting": {"sampled": 30.0, "captured": 30.0}},
+        ],
+        "direct": [counted()],
+    },
+}  # fmt: skip
+
+
+def test_figures_are_printed_with_their_spread():
+    """Three digits; thousands separated; an exact zero stays one."""
+    assert with_spread({"median": 12_345.6, "low": 0.01234, "high": 0}) == "12,300 (0.0123 to 0)"
+
+
+def test_a_table_has_a_rule_and_one_line_a_row():
+    """Figures to the right."""
+    assert table(["", "a"], [["x", "1"]]) == "|  | a |\n| --- | ---: |\n| x | 1 |"
+
+
+def test_ratios_are_of_medians_and_to_the_target():
+    """Ours over Envoy's; nothing where one is missing."""
+    assert ratio(RELAY["figures"], OURS, "json", "cpu_s_per_1000") == pytest.approx(0.5)
+    assert ratio(RELAY["figures"], OURS, "json", "unknown") is None
+
+
+def test_the_verdict_on_the_target_follows_the_figures():
+    """Half of Envoy's cost reaches it in each row; one dearer figure is missed in its row alone."""
+    assert "missed" not in verdict(RELAY["figures"])
+    dearer = copy.deepcopy(RELAY["figures"])
+    dearer[OURS]["streams"]["cpu_s"]["median"] = 1.01
+    rows = [row for row in verdict(dearer).splitlines() if "missed" in row]
+    assert len(rows) == 1
+    assert "CPU for the streams" in rows[0]
+
+
+def test_the_page_sums_up_what_was_delivered():
+    """Drops are printed beside the figures, all rounds together."""
+    text = page({"relay": RELAY})
+    assert f"| {OURS}: json | 20 | 20 | 19 |" in text
+    assert f"| {TARGET}: json | 20 | 20 | - |" in text
+    assert "captured 57, dropped(queue_full) 3, sampled 60" in text
+
+
+def test_a_missing_program_is_said_loudly():
+    """Who reads the page sees which peer is not in it, and how to get it."""
+    text = page({"relay": RELAY | {"missing": {"nginx": "apt-get install nginx"}}})
+    assert "**nginx was missing: apt-get install nginx.**" in text
+
+
+def test_without_envoy_there_is_no_ratio():
+    """No target, no verdict on it."""
+    alone = {name: value for name, value in RELAY["figures"].items() if name != TARGET}
+    assert "Beside Envoy" not in page({"relay": RELAY | {"figures": alone}})
