@@ -132,9 +132,12 @@ class Decoder:
         if self._partial:
             line = b"".join(self._partial)
             self._partial.clear()
-            self._field(line.removeprefix(_BOM) if self._first_line else line)
-        elif not (self._data or self._comments or self._type):
-            return None
+            if value := line.removeprefix(_BOM) if self._first_line else line:
+                self._field(value)
+                return self._left()
+        return self._left() if self._data or self._comments or self._type else None
+
+    def _left(self) -> Truncation:
         comment = _text(self._comments)
         left = Truncation(self._type or "message", b"\n".join(self._data), comment, self._offset)
         self._reset()

@@ -61,9 +61,9 @@ def slow(stream: bytes):  # noqa: C901 - the specification is one long algorithm
             data, kind, comments = [], "", []
         line = b""
     left = None
+    if first and line.startswith(b"\xef\xbb\xbf"):
+        line = line[3:]
     if line or data or comments or kind:
-        if first and line.startswith(b"\xef\xbb\xbf"):
-            line = line[3:]
         if line:
             field(line)
         text = b"\n".join(comments).decode("utf-8", "replace")

@@ -17,7 +17,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token, its log-probability and its rivals'; null where the engine gave none that is finite."""
+    """A token, its log-probability and its rivals'; null where none is finite."""
 
     token: str
     logprob: float | None
