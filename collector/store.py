@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ CLIENT_SETTINGS: dict[str, Any] = {
     # now() and literals mean UTC, wherever the server stands.
     "session_timezone": "UTC",
 }
+
+# Whatever the client library logs, it raises too; it is worded once, from the exception.
+logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
 
 UNAVAILABLE_CODES = frozenset(
     {

@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 import zlib
+from functools import cache
 from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
@@ -151,6 +152,7 @@ class _Inflated(io.RawIOBase):
         return 0
 
 
+@cache
 def _at_hand(module: str) -> bool:
     try:
         import_module(module)

@@ -74,7 +74,8 @@ class Engine:
         connection = _connect()(self.path)
         try:
             with engine_errors():
-                connection.query(f"USE {_quoted(frame.database, '`')}".encode(), "Null")
+                if frame.database != "default":
+                    connection.query(f"USE {_quoted(frame.database, '`')}".encode(), "Null")
                 connection.query(_set_statement(frame), "Null")
             yield connection
         finally:

@@ -17,34 +17,18 @@ if TYPE_CHECKING:
 
 REQUIRED_PASSWORD = 194
 
-# Of the interface itself, or of what it does not have (sessions, quotas, roles): no settings.
 _OWN = frozenset(
-    [
-        "query",
-        "database",
-        "default_format",
-        "user",
-        "password",
-        "quota_key",
-        "query_id",
-        "session_id",
-        "session_timeout",
-        "session_check",
-        "close_session",
-        "stacktrace",
-        "compress",
-        "decompress",
-        "wait_end_of_query",
-        "buffer_size",
-        "role",
-        "client_protocol_version",
-        "send_progress_in_http_headers",
-        "http_headers_progress_interval_ms",
-        "enable_http_compression",
+    {
+        *("query", "query_id", "database", "default_format", "user", "password"),
+        *("compress", "decompress", "enable_http_compression", "buffer_size"),
+        *("wait_end_of_query", "client_protocol_version", "stacktrace", "add_http_cors_header"),
+        *("send_progress_in_http_headers", "http_headers_progress_interval_ms"),
         "cancel_http_readonly_queries_on_client_close",
-        "add_http_cors_header",
-    ]
+        # sessions, quotas and roles: each request stands alone here, of the one user
+        *("session_id", "session_timeout", "session_check", "close_session", "quota_key", "role"),
+    }
 )
+"""What is for the interface and no setting of the engine's."""
 
 
 @dataclass(frozen=True)

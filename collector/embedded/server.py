@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from aiohttp import hdrs, web
+from aiohttp import BodyPartReader, hdrs, web
 
 from collector.embedded.answers import error_response, head_fields
 from collector.embedded.coding import chosen
@@ -157,12 +157,13 @@ class _Interface:
                 return web.Response(body=opening.first, headers=fields)
             fields["X-ClickHouse-Exception-Tag"] = job.tag
             return await _stream(request, opening.first, pipe, fields)
-        finally:
+        except BaseException:  # the client left, or the interface ends
             pipe.leave()
             if work.cancel():
                 job.body.close()
-            elif not work.done():
+            else:
                 self._stopper.submit(self._engine.stop_reading, job.query.frame.mark)
+            raise
 
 
 async def _stream(
@@ -197,7 +198,7 @@ async def _form(request: web.Request) -> dict[str, str]:
     fields: dict[str, str] = {}
     left = STATEMENT_BYTES
     async for part in await request.multipart():
-        if not hasattr(part, "filename") or part.filename is not None or part.name is None:
+        if not isinstance(part, BodyPartReader) or part.filename is not None or not part.name:
             raise said(NOT_IMPLEMENTED, "External data are not supported here", "NOT_IMPLEMENTED")
         value = await part.read()
         left -= len(value)

@@ -17,7 +17,7 @@ from collector.embedded.errors import (
 from collector.sql import Statement, forbidden_clause, read_statement, split_statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 HEAD_BYTES = 256 * 1024
 """An insert's statement must end within this, as with ClickHouse's max_query_size."""
@@ -68,7 +68,7 @@ class Head:
         return json.dumps(self.summary, separators=(",", ":"))
 
 
-def perform(engine: Engine, query: Query, body: Body) -> Iterator[Head | bytes]:
+def perform(engine: Engine, query: Query, body: Body) -> Generator[Head | bytes]:
     """Run the statement: first the Head, then the answer's bytes.
 
     Closing the iterator early stops the statement.
@@ -101,7 +101,9 @@ def _whole_text(text: bytes, body: Body) -> bytes:
     return whole
 
 
-def _ask(engine: Engine, query: Query, text: bytes, statement: Statement) -> Iterator[Head | bytes]:
+def _ask(
+    engine: Engine, query: Query, text: bytes, statement: Statement
+) -> Generator[Head | bytes]:
     name = statement.format or query.default_format or "TabSeparated"
     with engine.handle(query.frame) as connection:
         if statement.streams and name in _BLOCKWISE:
@@ -113,7 +115,7 @@ def _ask(engine: Engine, query: Query, text: bytes, statement: Statement) -> Ite
         yield result.bytes() or b""
 
 
-def _stream(connection: Any, text: bytes, name: str, *, whole: bool) -> Iterator[Head | bytes]:
+def _stream(connection: Any, text: bytes, name: str, *, whole: bool) -> Generator[Head | bytes]:
     with engine_errors():
         blocks = connection.send_query(text, name)
     try:
@@ -144,7 +146,7 @@ def _next(blocks: Any) -> Any:
 
 def _insert(
     engine: Engine, query: Query, text: bytes, statement: Statement, body: Body
-) -> Iterator[Head | bytes]:
+) -> Generator[Head | bytes]:
     name = statement.format or query.default_format or "Values"
     sql = text[: statement.sql_end].decode("utf-8", "surrogateescape")
     with engine.handle(query.frame) as connection:

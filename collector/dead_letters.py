@@ -1,0 +1,74 @@
+"""What could not be stored, kept with its original bytes and the reason."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from collector.store import StoreRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from collector.writer import Writer
+
+_COLUMNS = ("at", "source", "reason", "key", "value")
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A record that fails the same way however often it is tried.
+
+    Attributes:
+        at_ns: when it was given up, UTC, nanoseconds since 1970.
+        source: `partition:offset`.
+        reason: one line.
+        key, value: the record's bytes as they came.
+    """
+
+    at_ns: int
+    source: str
+    reason: str
+    key: bytes
+    value: bytes
+
+
+class DeadLetters:
+    """Gathers dead letters of a batch; `flush` before its offsets are committed."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._open: list[DeadLetter] = []
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep the letter until the next flush."""
+        self._open.append(letter)
+
+    def clear(self) -> None:
+        """Forget what was not flushed: on a revoked partition, the next owner finds it again."""
+        self._open.clear()
+
+    def flush(self) -> int:
+        """Store the letters and return how many there were.
+
+        A redelivered batch has the same sources, so its letters are stored once.
+
+        Raises:
+            StoreUnavailable, StoreRefused: they are not stored, and still kept here; do not commit.
+        """
+        if not self._open:
+            return 0
+        rows = [(each.at_ns, each.source, each.reason, each.key, each.value) for each in self._open]
+        if refused := self._writer.insert("dead_letters", _COLUMNS, rows, _token(self._open)):
+            first = refused[0]
+            message = f"dead letter of {self._open[first.index].source}: {first.reason}"
+            raise StoreRefused(None, message)
+        count = len(self._open)
+        self._open.clear()
+        return count
+
+
+def _token(letters: Sequence[DeadLetter]) -> str:
+    sources = "\n".join(letter.source for letter in letters)
+    return "dead_letters:" + hashlib.sha256(sources.encode()).hexdigest()

@@ -1,0 +1,148 @@
+"""Batches into the store: all of it, but for the rows that it refuses, which are named."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clickhouse_connect.driver.exceptions import DataError
+
+from collector.store import StoreRefused, StoreUnavailable, store_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clickhouse_connect.driver.client import Client
+
+# What a value that does not fit its column's type raises while the client writes it down.
+_VALUE_ERRORS = (TypeError, ValueError, OverflowError, AttributeError, struct.error, DataError)
+
+# The statement, the table or the rights are at fault, not one row: dead-lettering every row for
+# it would empty the stream, so it is raised, and a person mends it.
+_NOT_A_ROW = frozenset(
+    {
+        16,  # NO_SUCH_COLUMN_IN_TABLE
+        20,  # NUMBER_OF_COLUMNS_DOESNT_MATCH
+        47,  # UNKNOWN_IDENTIFIER
+        48,  # NOT_IMPLEMENTED
+        60,  # UNKNOWN_TABLE
+        62,  # SYNTAX_ERROR
+        81,  # UNKNOWN_DATABASE
+        115,  # UNKNOWN_SETTING
+        164,  # READONLY
+        192,  # UNKNOWN_USER
+        193,  # WRONG_PASSWORD
+        194,  # REQUIRED_PASSWORD
+        218,  # TABLE_IS_DROPPED
+        497,  # ACCESS_DENIED
+        516,  # AUTHENTICATION_FAILED
+    }
+)
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits of first_s, doubled up to cap_s; it gives up once limit_s have passed."""
+
+    first_s: float = 0.2
+    cap_s: float = 10.0
+    limit_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row of the batch that the store does not take, and why."""
+
+    index: int
+    reason: str
+
+
+class Writer:
+    """Inserts batches through one client; of one thread.
+
+    Args:
+        client: of `collector.store`.
+        backoff: how an unavailable store is waited for.
+        clock: seconds, monotonic.
+        sleep: takes seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        backoff: Backoff = Backoff(),
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._backoff = backoff
+        self._clock = clock
+        self._sleep = sleep
+
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str
+    ) -> list[Refused]:
+        """Store the rows and return those that were refused, by their index.
+
+        The token names these rows: the same rows under the same token, inserted again within the
+        table's deduplication window, are not stored twice. A batch that is refused is halved
+        until the row at fault stands alone; the halves have tokens of their own.
+
+        Raises:
+            StoreUnavailable: the store did not come back within the backoff's limit.
+            StoreRefused: it is no row that is at fault, but the table, the rights or the like.
+        """
+        if not rows:
+            return []
+        return self._part(table, columns, rows, token, 0)
+
+    def _part(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        token: str,
+        first: int,
+    ) -> list[Refused]:
+        refused = self._patiently(table, columns, rows, token)
+        if refused is None:
+            return []
+        if len(rows) == 1:
+            return [Refused(first, refused.message)]
+        half = len(rows) // 2
+        return [
+            *self._part(table, columns, rows[:half], f"{token}.0", first),
+            *self._part(table, columns, rows[half:], f"{token}.1", first + half),
+        ]
+
+    def _patiently(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str
+    ) -> StoreRefused | None:
+        started, wait = self._clock(), self._backoff.first_s
+        while True:
+            try:
+                return self._once(table, columns, rows, token)
+            except StoreUnavailable:
+                if self._clock() - started + wait > self._backoff.limit_s:
+                    raise
+            self._sleep(wait)
+            wait = min(2 * wait, self._backoff.cap_s)
+
+    def _once(
+        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str
+    ) -> StoreRefused | None:
+        """None, or the refusal that some row of these is to blame for."""
+        settings = {"insert_deduplication_token": token}
+        try:
+            with store_errors():
+                try:
+                    self._client.insert(table, rows, column_names=columns, settings=settings)
+                except _VALUE_ERRORS as error:
+                    return StoreRefused(None, f"{type(error).__name__}: {error}")
+        except StoreRefused as refused:
+            if refused.code is None or refused.code in _NOT_A_ROW:
+                raise
+            return refused
+        return None
