@@ -15,10 +15,10 @@ _IDLE, _IOWAIT = 3, 4  # positions in a cpu line of /proc/stat
 
 
 @contextmanager
-def on_core(core: int) -> Iterator[None]:
-    """What is started inside runs on this core alone (children inherit the affinity)."""
+def on_core(core: int | None) -> Iterator[None]:
+    """What is started inside runs on this core alone (children inherit the affinity); None: any."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, before if core is None else {core})
     try:
         yield
     finally:

@@ -183,7 +183,7 @@ def versions() -> dict[str, str]:
 
 
 @contextmanager
-def running(command: Sequence[str], core: int, port: int, log: Path) -> Iterator[int]:
+def running(command: Sequence[str], core: int | None, port: int, log: Path) -> Iterator[int]:
     """The process id of a started program that listens on `port`; it is stopped with SIGTERM.
 
     Raises:
