@@ -1,0 +1,173 @@
+"""The proxy: a configuration and its ports become a running relay with its mirror."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+from dataclasses import dataclass, field
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
+
+from shadow.config import config_hash
+from shadow.metrics import Totals
+from shadow.mirror import Mirror
+from shadow.relay.addresses import Lookup, look_up
+from shadow.relay.downstream import Downstream
+from shadow.relay.pool import Pool
+from shadow.relay.relay import Relay
+
+if TYPE_CHECKING:
+    from shadow.arm import Ledger, Publisher
+    from shadow.config import Config
+
+BACKLOG: Final = 4096
+TICK_S: Final = 0.1
+"""The one coarse clock for deadlines and idle connections."""
+CUT_S: Final = 1.0
+"""How long connections that were cut may take to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the proxy reaches the outside by."""
+
+    ledger: Ledger
+    publisher: Publisher
+    totals: Totals = field(default_factory=Totals)
+    lookup: Lookup = look_up
+    """How names become addresses; called in threads of its own."""
+
+
+class Proxy:
+    """One worker. `start`, then `drain` (or `serve`, which does both around the signals)."""
+
+    def __init__(self, config: Config, ports: Ports) -> None:
+        """Wire everything; nothing listens yet.
+
+        Raises:
+            ConfigError: a TLS file cannot be used.
+        """
+        self.config = config
+        self.totals = ports.totals
+        self.mirror = Mirror(config, config_hash(config), ports)
+        pool = Pool("primary", config.primary, config.limits.header_bytes, ports.lookup)
+        self.relay = Relay(
+            pool,
+            self.mirror,
+            config.limits,
+            ports.totals,
+            config.retry_stale,
+            frozenset(path.encode() for path in config.mirror_paths),
+        )
+        self._server: asyncio.Server | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._quiet = asyncio.Event()
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on; with `listen: …:0` the system chose it."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        await self._first_addresses()
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: Downstream(self.relay),
+            self.config.listen.host,
+            self.config.listen.port,
+            backlog=BACKLOG,
+            reuse_port=self.config.workers > 1,
+        )
+        self._on_tick()
+
+    async def drain(self, timeout_s: float | None = None) -> None:
+        """Stop accepting, let streams end for `timeout_s` (the configuration's), cut the rest."""
+        self.relay.draining = self.mirror.draining = True
+        self.relay.client_closed = self._closed
+        if self._server is not None:
+            self._server.close()
+        for client in list(self.relay.clients):
+            client.drain()
+        await self._until_quiet(self.config.drain if timeout_s is None else timeout_s)
+        for client in list(self.relay.clients):
+            client.cut()
+        await self._until_quiet(CUT_S)
+        self.mirror.shut_down()
+        if self._tick is not None:
+            self._tick.cancel()
+        await self.relay.pool.close()
+        await self.mirror.close()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def _first_addresses(self) -> None:
+        """Give the first look-ups a moment, so that the first request finds an address."""
+        pools = [self.relay.pool, *(arm.pool for arm in self.mirror.arms)]
+        waits = [pool.addresses.first.wait for pool in pools if not pool.addresses.first.is_set()]
+        deadline = monotonic_ns() + int(self.config.primary.connect_timeout * 1e9)
+        while waits and monotonic_ns() < deadline:
+            waits = [wait for wait in waits if not wait(0)]
+            await asyncio.sleep(0.01)
+
+    def _on_tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tick = loop.call_later(TICK_S, self._on_tick)
+        self.relay.pool.sweep()
+        try:
+            self.mirror.tick(monotonic_ns())
+        except Exception as error:  # noqa: BLE001 mirror code must not stop the clock
+            self.mirror.failed(error)
+
+    def _closed(self) -> None:
+        if not self.relay.clients:
+            self._quiet.set()
+
+    async def _until_quiet(self, timeout_s: float) -> None:
+        if not self.relay.clients:
+            return
+        self._quiet.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._quiet.wait(), timeout_s)
+
+
+async def serve(config: Config, ports: Ports, started: asyncio.Event | None = None) -> None:
+    """Run one worker until SIGTERM or SIGINT, then drain; a second signal ends at once.
+
+    Raises:
+        ConfigError: a TLS file cannot be used.
+        OSError: the address cannot be listened on.
+    """
+    proxy = Proxy(config, ports)
+    stop, at_once = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (at_once if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        await proxy.start()
+        gc.freeze()  # what was imported is not walked again
+        if started is not None:
+            started.set()
+        await stop.wait()
+        drained = asyncio.ensure_future(proxy.drain())
+        second = asyncio.ensure_future(at_once.wait())
+        await asyncio.wait({drained, second}, return_when=asyncio.FIRST_COMPLETED)
+        if not drained.done():
+            drained.cancel()
+            await proxy.drain(0)
+        second.cancel()
+        await asyncio.gather(drained, second, return_exceptions=True)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,60 @@
+"""What is known of a request without its text. Runs in the sender thread; never fails."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from shadow.exchange import RequestFacts
+
+PARSED_BYTES: Final = 4 * 2**20
+"""A larger body is not parsed: orjson holds the interpreter's lock about 1 ms a MiB."""
+_TEXT: Final = 256
+
+
+def request_facts(body: bytes) -> RequestFacts:
+    """Read model, streamed, max_tokens, temperature, turns and tools; what is not there is None."""
+    size = len(body)
+    if size > PARSED_BYTES:
+        return RequestFacts(bytes=size)
+    try:
+        tree = orjson.loads(body)
+    except ValueError:
+        return RequestFacts(bytes=size)
+    if not isinstance(tree, dict):
+        return RequestFacts(bytes=size)
+    return RequestFacts(
+        model=_text(tree.get("model")),
+        streamed=_flag(tree.get("stream", False)),
+        max_tokens=_max_tokens(tree),
+        temperature=_number(tree.get("temperature")),
+        bytes=size,
+        turns=_count(tree.get("messages", tree.get("input"))),
+        tools=_count(tree.get("tools")),
+    )
+
+
+def _max_tokens(tree: dict[str, Any]) -> int | None:
+    for key in ("max_completion_tokens", "max_output_tokens", "max_tokens"):
+        value = tree.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62:
+            return value
+    return None
+
+
+def _text(value: object) -> str | None:
+    return value[:_TEXT] if isinstance(value, str) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _number(value: object) -> float | None:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if plain else None  # type: ignore[arg-type]
+
+
+def _count(value: object) -> int | None:
+    return len(value) if isinstance(value, list) else None

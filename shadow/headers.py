@@ -1,0 +1,97 @@
+"""An arm's request: built from the client's, never relayed.
+
+The end-to-end fields stay in their order and spelling, without those that must not travel: the
+client's credentials, what steers one engine's scheduler, what belongs to the client's connection,
+and digests, which speak of a body that an arm's configuration may change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from shadow.config.model import HeaderChanges
+    from shadow.relay.head import RequestHead
+
+CREDENTIALS: Final = frozenset(
+    {"authorization", "cookie", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key"}
+)
+STEERING: Final = frozenset(
+    {
+        "x-request-id",
+        "x-worker-instance-id",
+        "x-prefill-instance-id",
+        "x-decode-instance-id",
+        "x-dp-rank",
+        "x-data-parallel-rank",
+        "x-session-id",
+        "x-session-affinity",
+        "x-gateway-destination-endpoint",
+        "x-prefiller-host-port",
+    }
+)
+"""An engine takes them as ids, routes or ranks: of another deployment they are wrong."""
+DIGESTS: Final = frozenset({"content-digest", "repr-digest", "digest", "content-md5"})
+_REBUILT: Final = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "upgrade",
+        "expect",
+        "te",
+        "trailer",
+        "x-shadow",
+        "x-shadow-arm",
+    }
+)
+MARK: Final = "x-shadow-arm"
+_KNOWN_NAMES: Final = 4096
+
+
+class ArmHeaders:
+    """How the heads of one arm's requests are made."""
+
+    def __init__(self, arm: str, authority: bytes, prefix: bytes, changes: HeaderChanges) -> None:
+        added = {MARK: arm, **changes.set}
+        self._removed = CREDENTIALS | STEERING | DIGESTS | set(changes.remove) | set(changes.set)
+        self._left_out = self._removed | _REBUILT
+        self._set = sorted(changes.set)
+        self._prefix = prefix
+        host = changes.set.get("host", "").encode("latin-1", "replace") or authority
+        self._first = b"Host: " + host
+        self._tail = b"".join(
+            f"{name}: {value}\r\n".encode("latin-1", "replace")
+            for name, value in added.items()
+            if name not in {"host", "content-length"}
+        )
+        self._kept: dict[bytes, bool] = {}
+
+    def build(self, head: RequestHead, length: int) -> bytes:
+        """The head of the arm's request with a body of `length` bytes."""
+        kept = self._kept
+        lines = [b"%b %b%b HTTP/1.1" % (head.method, self._prefix, head.target), self._first]
+        for line in head.lines[1:]:
+            name = line[: line.find(b":")]
+            keep = kept.get(name)
+            if keep is None:
+                keep = self._judge(name)
+            if keep:
+                lines.append(line)
+        return b"%b\r\nContent-Length: %d\r\n%b\r\n" % (b"\r\n".join(lines), length, self._tail)
+
+    def changes(self, head: RequestHead) -> list[str]:
+        """What differs from the client's request beyond framing, host and mark, for the record."""
+        there = {_name(line) for line in head.lines[1:]}
+        return [f"header:{name}" for name in sorted((there & self._removed) | set(self._set))]
+
+    def _judge(self, name: bytes) -> bool:
+        keep = name.decode("latin-1").lower() not in self._left_out
+        if len(self._kept) < _KNOWN_NAMES:
+            self._kept[name] = keep
+        return keep
+
+
+def _name(line: bytes) -> str:
+    return line[: line.find(b":")].decode("latin-1").lower()

@@ -1,0 +1,119 @@
+"""The mirror: decides at a request's head, performs when its last byte went to the primary.
+
+Nothing here makes the primary wait, and no exception leaves it: what fails is counted, and the
+client's stream goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from shadow.arm import Arm
+from shadow.capture import Origin, Request, Side
+from shadow.plan import PRIMARY, Plan
+from shadow.redact import path_of
+from shadow.sampling import Sampler, new_pair_id
+
+if TYPE_CHECKING:
+    from shadow.app import Ports
+    from shadow.config.model import Config
+    from shadow.relay.head import RequestHead
+
+
+class Mirror:
+    """All arms of an experiment."""
+
+    def __init__(self, config: Config, config_hash: str, ports: Ports) -> None:
+        ledger, publisher = ports.ledger, ports.publisher
+        origin = Origin(config.experiment, config_hash, ledger.worker, ledger.boot_id)
+        self.ledger = ledger
+        self.publisher = publisher
+        self.totals = ports.totals
+        self.draining = False
+        self.arms = [
+            Arm(name, arm, config.limits, origin, ledger, publisher, ports.lookup)
+            for name, arm in config.arms.items()
+        ]
+        highest = max((arm.sample for arm in self.arms), default=0.0)
+        self.primary = Side(
+            origin,
+            PRIMARY,
+            PRIMARY,
+            1 / highest if highest else 1.0,
+            None,
+            config.limits.answer_bytes,
+            config.limits.answer_tail,
+        )
+        self.request_bytes = config.limits.request_bytes
+        self.open_primaries = 0
+        self._paths = frozenset(path.encode() for path in config.mirror_paths)
+        self._sampler = Sampler(config.experiment)
+        self._ready: list[Plan] = []
+
+    def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
+        """What the mirror will do with this request; None when nothing, which is then counted."""
+        if head.method != b"POST" or self.draining or path_of(head.target) not in self._paths:
+            return None
+        reason = self._skip_reason(head)
+        if reason:
+            self.skip(self.arms, reason)
+            return None
+        pair_id = new_pair_id()
+        drawn = self._sampler.draw(pair_id)
+        chosen = [arm for arm in self.arms if drawn < arm.sample]
+        if not chosen:
+            self.skip(self.arms, "not_sampled")
+            return None
+        arrived_at = time.time_ns()
+        request = Request(head, pair_id, arrived_at, self.ledger.opened(arrived_at))
+        return Plan(self, request, chosen, start_ns)
+
+    def _skip_reason(self, head: RequestHead) -> str:
+        if head.marked:
+            return "marked"
+        if head.opted_out:
+            return "opted_out"
+        return "body_too_large" if head.length > self.request_bytes else ""
+
+    def skip(self, arms: list[Arm], reason: str) -> None:
+        """Eligible and not meant for these arms, nor, then, for the primary's record."""
+        for name in (PRIMARY, *(arm.name for arm in arms)):
+            self.ledger.add(name, "eligible")
+            self.ledger.add(name, "skipped", reason)
+
+    def perform_soon(self, plan: Plan) -> None:
+        """Start the arms once the loop has written what the primary was sent."""
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._perform)
+        self._ready.append(plan)
+
+    def _perform(self) -> None:
+        ready, self._ready = self._ready, []
+        for plan in ready:
+            try:
+                plan.start_arms()
+            except Exception as error:  # noqa: BLE001 the other plans go on; this one is counted
+                self.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""
+        self.totals.mirror_errors += 1
+        self.totals.last_mirror_error = f"{type(error).__name__}: {error}"
+
+    def tick(self, now: int) -> None:
+        """The proxy's clock: deadlines, idle connections."""
+        for arm in self.arms:
+            arm.expire(now)
+            arm.pool.sweep()
+
+    def shut_down(self) -> None:
+        """Drop what is still open."""
+        for arm in self.arms:
+            arm.shut_down()
+
+    async def close(self) -> None:
+        """End the arms' connections."""
+        for arm in self.arms:
+            await arm.pool.close()

@@ -1,0 +1,142 @@
+"""One sampled request from its head to the last arm's start: what is counted, held and handed on.
+
+It is counted once, when it is settled, so that the equations of the accounting hold at any moment:
+`sent` (eligible and sampled), `overflowed` (skipped), `incomplete` (sampled and dropped).
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
+
+from shadow.capture import Capture, Request
+
+if TYPE_CHECKING:
+    from shadow.arm import Arm, ArmRequest
+    from shadow.mirror import Mirror
+
+PRIMARY: Final = "primary"
+
+
+class Plan:
+    """See the module. The client's connection drives it; every call may raise, and is guarded."""
+
+    __slots__ = (
+        "_arms",
+        "_gone_after_ns",
+        "_mirror",
+        "_pieces",
+        "_primary_ended",
+        "_size",
+        "_started",
+        "capture",
+        "request",
+        "settled",
+    )
+
+    def __init__(self, mirror: Mirror, request: Request, arms: list[Arm], start_ns: int) -> None:
+        self._mirror = mirror
+        self._arms = arms
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._gone_after_ns = -1
+        self._primary_ended = False
+        self._started: list[ArmRequest] | None = None
+        self.settled = False
+        self.request = request
+        self.capture = Capture(
+            mirror.primary, request, request.arrived_at, start_ns, mirror.open_primaries
+        )
+        mirror.open_primaries += 1
+
+    def add(self, pieces: list[bytes]) -> bool:
+        """More of the request's body; False when it became too large to mirror: let go of it."""
+        for piece in pieces:
+            self._size += len(piece)
+        if self._size > self._mirror.request_bytes:
+            self._settle()
+            self._mirror.skip(self._mirror.arms, "body_too_large")
+            self._mirror.ledger.release(self.request.token)
+            return False
+        self._pieces += pieces
+        return True
+
+    def sent(self) -> None:
+        """The request's last byte went on to the primary."""
+        if self._mirror.draining:
+            self.drop("shutdown")
+            return
+        pieces = self._pieces
+        self.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._pieces = []
+        self.settled = True
+        self._count()
+        self._mirror.perform_soon(self)
+
+    def start_arms(self) -> None:
+        """Send each arm its copy; then the primary's record may go, if it is ready."""
+        self._started = []
+        try:
+            for arm in self._arms:
+                mirrored = arm.start(self.request)
+                if mirrored is not None:
+                    self._started.append(mirrored)
+                    if self._gone_after_ns >= 0:
+                        mirrored.censor(self._gone_after_ns)
+        finally:
+            if self._primary_ended:
+                self._mirror.publisher.offer(self.capture)
+
+    def primary_ended(self) -> None:
+        """The primary's capture is complete, in whatever way."""
+        if self._primary_ended or not self.settled:
+            return
+        self._primary_ended = True
+        self._mirror.open_primaries -= 1
+        if self._started is not None:
+            self._mirror.publisher.offer(self.capture)
+
+    def client_gone(self) -> None:
+        """The client left: both sides end at the same elapsed time."""
+        now = monotonic_ns()
+        self.capture.end(now, "client_disconnected", "the client closed its connection")
+        self._gone_after_ns = now - (self.capture.sent_ns or now)
+        for mirrored in self._started or ():
+            mirrored.censor(self._gone_after_ns)
+        self.primary_ended()
+
+    def never_reached(self) -> None:
+        """The whole request came and no connection to the primary could be had."""
+        self.settled = True
+        self._count()
+        for arm in self._arms:
+            self._mirror.ledger.add(arm.name, "dropped", "request_incomplete")
+        self._started = []
+        self.primary_ended()
+
+    def drop(self, reason: str) -> None:
+        """The request ended before it was whole, or too late to be mirrored."""
+        if self.settled:
+            return
+        self._settle()
+        self._count()
+        ledger = self._mirror.ledger
+        for name in (PRIMARY, *(arm.name for arm in self._arms)):
+            ledger.add(name, "dropped", reason)
+        ledger.release(self.request.token)
+
+    def _settle(self) -> None:
+        self.settled = self._primary_ended = True
+        self._mirror.open_primaries -= 1
+        self._pieces = []
+
+    def _count(self) -> None:
+        ledger = self._mirror.ledger
+        ledger.add(PRIMARY, "eligible")
+        ledger.add(PRIMARY, "sampled")
+        for arm in self._mirror.arms:
+            ledger.add(arm.name, "eligible")
+            if arm in self._arms:
+                ledger.add(arm.name, "sampled")
+            else:
+                ledger.add(arm.name, "skipped", "not_sampled")

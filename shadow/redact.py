@@ -1,0 +1,59 @@
+"""What of a message's fields is recorded: an allow-list, so that no key or cookie ever is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shadow.exchange import Headers
+
+VALUE_BYTES: Final = 256
+"""A recorded value is cut here."""
+
+RECORDED: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "date",
+        "retry-after",
+        "server",
+        "transfer-encoding",
+        "user-agent",
+        "x-request-id",
+        "x-shadow-arm",
+    }
+)
+RECORDED_PREFIXES: Final = ("openai-processing-", "openai-version", "openai-model", "x-ratelimit-")
+
+
+def redacted(lines: Iterable[bytes]) -> Headers:
+    """The fields that may be recorded, in order and spelling; values as latin-1, cut at 256 bytes."""
+    kept: Headers = []
+    for line in lines:
+        name, _, value = line.partition(b":")
+        spelled = name.decode("latin-1")
+        plain = spelled.lower()
+        if plain in RECORDED or plain.startswith(RECORDED_PREFIXES):
+            kept.append((spelled, value.strip(b" \t")[:VALUE_BYTES].decode("latin-1")))
+    return kept
+
+
+def recorded_path(target: bytes) -> str:
+    """The target's path without its query, which can hold keys; absolute form loses its host."""
+    return path_of(target).decode("latin-1")[:2048]
+
+
+def path_of(target: bytes) -> bytes:
+    """The path in a request target, without query; `*` and odd forms pass as they are."""
+    path = target.partition(b"?")[0].partition(b"#")[0]
+    if path[:1] == b"/":
+        return path
+    scheme, found, rest = path.partition(b"://")
+    if found and scheme.isalpha():
+        return b"/" + rest.partition(b"/")[2]
+    return path

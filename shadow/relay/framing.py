@@ -1,0 +1,180 @@
+"""Where a body ends, sans-IO: bytes pass as they came, and this follows them.
+
+`feed(data, pieces)` takes what arrived, appends the body's bytes to `pieces` (transfer decoding
+undone) and returns how many bytes of `data` belong to this message; `done` says that it ended.
+Splitting the data differently never changes the sum of pieces, the end, or whether it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Protocol
+
+from shadow.relay.head import CHUNKED, UNTIL_CLOSE, BadRequest, check_trailer
+
+_HEX: Final = b"0123456789abcdefABCDEF"
+_MAX_HEX: Final = 15
+_MAX_SIZE_LINE: Final = 4096
+_TCHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_EXTENSIONS: Final = re.compile(
+    rb"(?:;" + _TCHAR + rb"(?:=(?:" + _TCHAR + rb'|"[\x20\x21\x23-\x5b\x5d-\x7e]*"))?)+'
+)
+
+
+class FramingError(Exception):
+    """The body breaks its own framing."""
+
+
+class Framing(Protocol):
+    """Follows one body to its end."""
+
+    done: bool
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+        """How many bytes of `data` belong to this body; its decoded bytes go to `pieces`.
+
+        Raises:
+            FramingError: the bytes are not what the framing says.
+        """
+
+
+class Length:
+    """Content-Length: `left` bytes more."""
+
+    __slots__ = ("done", "left")
+
+    def __init__(self, length: int) -> None:
+        self.left = length
+        self.done = length == 0
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+        """See `Framing`."""
+        size = len(data)
+        if size < self.left:
+            self.left -= size
+            pieces.append(data)
+            return size
+        size, self.left = self.left, 0
+        self.done = True
+        if size:
+            pieces.append(data if size == len(data) else data[:size])
+        return size
+
+
+class UntilClose:
+    """No length: everything until the connection ends."""
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+        """See `Framing`."""
+        pieces.append(data)
+        return len(data)
+
+
+_SIZE, _DATA_END, _TRAILER = range(3)
+
+
+class Chunked:
+    """Transfer-Encoding: chunked, strictly for requests, leniently for answers."""
+
+    __slots__ = ("_left", "_line", "_room", "_state", "_strict", "done")
+
+    def __init__(self, *, strict: bool, trailer_bytes: int) -> None:
+        self.done = False
+        self._strict = strict
+        self._room = trailer_bytes
+        self._left = 0
+        self._line = b""
+        self._state = _SIZE
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+        """See `Framing`. One loop, since it runs at every arrival."""
+        at = 0
+        size = len(data)
+        while at < size:
+            left = self._left
+            if left:
+                take = size - at if size - at < left else left
+                pieces.append(data[at : at + take])
+                self._left = left - take
+                at += take
+                continue
+            end = data.find(b"\n", at) + 1
+            if not end:
+                self._keep(data[at:])
+                return size
+            line = self._line + data[at:end] if self._line else data[at:end]
+            self._line = b""
+            at = end
+            if self._state == _DATA_END:
+                self._state = _SIZE
+                if line != b"\r\n" and (self._strict or line != b"\n"):
+                    raise FramingError("a chunk does not end where its size says")
+            elif self._state == _SIZE:
+                self._left = self._size(line)
+                self._state = _DATA_END if self._left else _TRAILER
+            elif self._trailer(line):
+                self.done = True
+                return at
+        return size
+
+    def _keep(self, rest: bytes) -> None:
+        """An unfinished line; refused as early as its bytes allow, so that it cannot grow."""
+        line = self._line = self._line + rest
+        if self._state == _DATA_END and line != b"\r":
+            raise FramingError("a chunk does not end where its size says")
+        if len(line) > (self._room if self._state == _TRAILER else _MAX_SIZE_LINE):
+            raise FramingError("a line of the chunked framing is too long")
+
+    def _size(self, line: bytes) -> int:
+        digits = line[:-2]
+        if len(line) > _MAX_SIZE_LINE:
+            raise FramingError("a line of the chunked framing is too long")
+        if self._strict:
+            if line[-2:] != b"\r\n":
+                raise FramingError("a chunk size ends in a bare LF")
+            if b";" in digits:
+                digits, extensions = digits[: digits.find(b";")], digits[digits.find(b";") :]
+                if not _EXTENSIONS.fullmatch(extensions):
+                    raise FramingError("a chunk extension is malformed")
+        else:
+            digits = line.partition(b";")[0].strip(b" \t\r\n")
+        if not digits or digits.translate(None, _HEX) or len(digits.lstrip(b"0")) > _MAX_HEX:
+            raise FramingError("a chunk size is not a size")
+        if self._strict and len(digits) > _MAX_HEX + 1:
+            raise FramingError("a chunk size is not a size")
+        return int(digits, 16)
+
+    def _trailer(self, line: bytes) -> bool:
+        """Whether this line ends the message."""
+        if line == b"\r\n" or (line == b"\n" and not self._strict):
+            return True
+        self._room -= len(line)
+        if self._room < 0:
+            raise FramingError("the trailers are too long")
+        if self._strict:
+            if line[-2:] != b"\r\n":
+                raise FramingError("a trailer ends in a bare LF")
+            try:
+                check_trailer(line[:-2])
+            except BadRequest as error:
+                raise FramingError(error.reason) from None
+        return False
+
+
+def request_framing(length: int, trailer_bytes: int) -> Framing | None:
+    """How a request's body is followed; None when there is none."""
+    if length == CHUNKED:
+        return Chunked(strict=True, trailer_bytes=trailer_bytes)
+    return Length(length) if length else None
+
+
+def answer_framing(length: int, trailer_bytes: int) -> Framing:
+    """How an answer's body is followed."""
+    if length == CHUNKED:
+        return Chunked(strict=False, trailer_bytes=trailer_bytes)
+    return UntilClose() if length == UNTIL_CLOSE else Length(length)

@@ -1,0 +1,154 @@
+"""Connections to one upstream: idle ones are reused last-in first-out, new ones are made aside."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from shadow.config.document import ConfigError
+from shadow.relay.addresses import Addresses, Lookup, look_up
+from shadow.relay.upstream import Owner, Upstream
+
+if TYPE_CHECKING:
+    from shadow.config.model import Tls
+    from shadow.config.model import Upstream as Settings
+
+IDLE_CONNECTIONS: Final = 1024
+"""More idle connections than this are not kept."""
+WRITE_BUFFER_BYTES: Final = 256 * 1024
+
+
+class Pool:
+    """All connections of the proxy to one upstream."""
+
+    def __init__(
+        self, name: str, settings: Settings, header_bytes: int, lookup: Lookup = look_up
+    ) -> None:
+        parts = urlsplit(settings.url)
+        assert parts.hostname is not None
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        self.name = name
+        self.authority = parts.netloc.encode("latin-1", "replace")
+        self.prefix = parts.path.encode("latin-1", "replace")
+        self.header_bytes = header_bytes
+        self.addresses = Addresses(parts.hostname, port, lookup)
+        self._port = port
+        self._settings = settings
+        self._ssl = _context(name, settings.tls) if parts.scheme == "https" else None
+        self._server_name = settings.tls.server_name or parts.hostname if self._ssl else None
+        self._idle: list[Upstream] = []
+        self._open: set[Upstream] = set()
+        self._connecting: dict[Owner, asyncio.Task[None]] = {}
+        self._idle_ns = int(settings.idle_timeout * 1e9)
+
+    def take(self) -> Upstream | None:
+        """An idle connection that is young enough, or None: then `connect`."""
+        oldest = monotonic_ns() - self._idle_ns
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.idle_since >= oldest and not connection.transport.is_closing():
+                connection.reused = True
+                return connection
+            connection.close()
+        return None
+
+    def connect(self, owner: Owner) -> None:
+        """Make a connection; the owner is told `connected` or `connect_failed`."""
+        task = asyncio.get_running_loop().create_task(
+            self._connect(owner), name=f"connect {self.name}"
+        )
+        self._connecting[owner] = task
+
+    def give_up(self, owner: Owner) -> None:
+        """The owner waits no longer."""
+        task = self._connecting.pop(owner, None)
+        if task is not None:
+            task.cancel()
+
+    def release(self, connection: Upstream) -> None:
+        """Keep the connection for a next request, if it is fit for one."""
+        connection.owner = None
+        connection.capture = None
+        fit = connection.reusable and not connection.full and len(self._idle) < IDLE_CONNECTIONS
+        if not fit or connection.transport.is_closing():
+            connection.transport.close()
+            return
+        connection.transport.resume_reading()
+        connection.idle_since = monotonic_ns()
+        self._idle.append(connection)
+
+    def forget(self, connection: Upstream) -> None:
+        """The connection is gone."""
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def sweep(self) -> None:
+        """Close what was idle too long; called by the proxy's clock."""
+        oldest = monotonic_ns() - self._idle_ns
+        while self._idle and self._idle[0].idle_since < oldest:
+            self._idle.pop(0).close()
+
+    async def close(self) -> None:
+        """End every connection at once."""
+        self.addresses.close()
+        tasks = list(self._connecting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in list(self._open):
+            connection.abort()
+        while self._open:
+            await asyncio.sleep(0)
+
+    async def _connect(self, owner: Owner) -> None:
+        """Try the addresses in turn within the connect timeout."""
+        failure = "its name is not resolved yet"
+        connection: Upstream | None = None
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout):
+                for address in self.addresses.rotation():
+                    try:
+                        connection = await self._open_one(address)
+                        break
+                    except OSError as error:  # ssl.SSLError is one
+                        failure = f"{address}: {error.strerror or error}"
+        except TimeoutError:
+            failure = f"no connection within {self._settings.connect_timeout:g} s"
+        if self._connecting.pop(owner, None) is None:  # it gave up in the meantime
+            if connection is not None:
+                connection.abort()
+        elif connection is None or connection.transport.is_closing():
+            owner.connect_failed(failure)
+        else:
+            owner.connected(connection)
+
+    async def _open_one(self, address: str) -> Upstream:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            self._new, address, self._port, ssl=self._ssl, server_hostname=self._server_name
+        )
+        connection.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        self._open.add(connection)
+        return connection
+
+    def _new(self) -> Upstream:
+        return Upstream(self)
+
+
+def _context(name: str, tls: Tls) -> ssl.SSLContext:
+    """How an https upstream is verified.
+
+    Raises:
+        ConfigError: a PEM file cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
+        context.set_alpn_protocols(["http/1.1"])
+        if tls.certificate is not None:
+            context.load_cert_chain(tls.certificate, tls.key)
+    except OSError as error:
+        raise ConfigError(f"{name}.tls: {error.strerror or error}") from None
+    return context

@@ -1,0 +1,91 @@
+"""What all connections of one worker share, and the guard between the client's path and mirror code.
+
+Rule: no exception of the mirror reaches a client. Each call into a plan goes through here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shadow.relay.stale import RetryStale, may_be_retried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shadow.config.model import Limits
+    from shadow.metrics import Totals
+    from shadow.mirror import Mirror
+    from shadow.plan import Plan
+    from shadow.relay.downstream import Downstream
+    from shadow.relay.head import RequestHead
+    from shadow.relay.pool import Pool
+
+
+class Relay:
+    """See the module."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        mirror: Mirror,
+        limits: Limits,
+        totals: Totals,
+        retry_stale: RetryStale,
+        stateless_paths: frozenset[bytes],
+    ) -> None:
+        self.pool = pool
+        self.mirror = mirror
+        self.limits = limits
+        self.totals = totals
+        self.retry_stale: RetryStale = retry_stale
+        self.stateless_paths = stateless_paths
+        self.clients: set[Downstream] = set()
+        self.draining = False
+        self.client_closed: Callable[[], None] = lambda: None
+        """Called after each client's end; the drain waits by it."""
+
+    def may_retry(self, head: RequestHead) -> bool:
+        """Whether to keep the request at hand for a stale connection's retry."""
+        return may_be_retried(head, self.retry_stale, self.stateless_paths)
+
+    def plan(self, head: RequestHead, now: int) -> Plan | None:
+        """What the mirror does with the request, decided at once."""
+        try:
+            return self.mirror.decide(head, now)
+        except Exception as error:  # noqa: BLE001 the guard
+            self.mirror.failed(error)
+            return None
+
+    def keep(self, plan: Plan, pieces: list[bytes]) -> Plan | None:
+        """More of the body for the arms; None when the mirror lets go of the request."""
+        try:
+            return plan if plan.add(pieces) else None
+        except Exception as error:  # noqa: BLE001 the guard
+            self.mirror.failed(error)
+            return None
+
+    def sent(self, plan: Plan) -> None:
+        """The last byte went on."""
+        self._guarded(plan.sent)
+
+    def client_gone(self, plan: Plan, *, whole: bool) -> None:
+        """The client left."""
+        self._guarded(plan.client_gone if whole else lambda: plan.drop("request_incomplete"))
+
+    def never_reached(self, plan: Plan, *, whole: bool) -> None:
+        """No connection to the primary."""
+        self._guarded(plan.never_reached if whole else lambda: plan.drop("request_incomplete"))
+
+    def primary_ended(self, plan: Plan) -> None:
+        """The primary's capture is complete."""
+        self._guarded(plan.primary_ended)
+
+    def dropped(self, plan: Plan, reason: str) -> None:
+        """The request is not mirrored after all."""
+        self._guarded(lambda: plan.drop(reason))
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 the guard
+            self.mirror.failed(error)

@@ -1,0 +1,266 @@
+"""A raw upstream and a raw client: sockets whose every byte a test decides or sees."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from shadow.app import Ports, Proxy
+from shadow.config import Config
+
+TIMEOUT_S = 5.0
+
+
+class Connection:
+    """One accepted or made connection, read by exact amounts; `received` keeps all."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.received = b""
+        self.unread = b""
+
+    async def some(self) -> bytes:
+        """The next bytes, b'' at FIN."""
+        if self.unread:
+            data, self.unread = self.unread, b""
+            return data
+        data = await asyncio.wait_for(self.reader.read(65536), TIMEOUT_S)
+        self.received += data
+        return data
+
+    async def until(self, mark: bytes) -> bytes:
+        """Everything up to and with `mark`; what follows waits."""
+        data = b""
+        while mark not in data:
+            more = await self.some()
+            if not more:
+                raise EOFError(data)
+            data += more
+        end = data.index(mark) + len(mark)
+        self.unread = data[end:]
+        return data[:end]
+
+    async def exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = await self.some()
+            if not more:
+                raise EOFError(data)
+            data += more
+        self.unread = data[size:]
+        return data[:size]
+
+    async def request(self) -> tuple[bytes, bytes]:
+        """(head, body as it came) of one request or answer with a length or chunks."""
+        head = await self.until(b"\r\n\r\n")
+        length = re.search(rb"\r\ncontent-length: *(\d+)", head, re.IGNORECASE)
+        if length:
+            return head, await self.exactly(int(length[1]))
+        if re.search(rb"\r\ntransfer-encoding: *chunked", head, re.IGNORECASE):
+            return head, await self.until(b"0\r\n\r\n")
+        return head, b""
+
+    async def rest(self) -> bytes:
+        """Everything until FIN; a reset raises ConnectionResetError."""
+        data = b""
+        while more := await self.some():
+            data += more
+        return data
+
+    async def write(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    def reset(self) -> None:
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+Script = Callable[[Connection], Awaitable[None]]
+
+
+class Upstream:
+    """Listens; runs `script` on each accepted connection; keeps them and their errors."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.connections: list[Connection] = []
+        self.heads: list[bytes] = []
+        self.bodies: list[bytes] = []
+        self.tasks: list[asyncio.Task[None]] = []
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer)
+        self.connections.append(connection)
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.append(task)
+        try:
+            await self.script(connection)
+        except (ConnectionError, EOFError, TimeoutError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def upstream(script: Script, port: int = 0, ssl=None):
+    server_side = Upstream(script)
+    server = await asyncio.start_server(server_side._accept, "127.0.0.1", port, ssl=ssl)
+    server_side.port = server.sockets[0].getsockname()[1]
+    try:
+        yield server_side
+    finally:
+        server.close()
+        for task in server_side.tasks:
+            task.cancel()
+        await asyncio.gather(*server_side.tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+def answering(answer: bytes, *, keep: bool = True) -> Script:
+    """Reads a request, keeps its head and body on the connection, writes `answer`, again."""
+
+    async def script(connection: Connection) -> None:
+        while True:
+            try:
+                await connection.request()
+            except EOFError:
+                return
+            await connection.write(answer)
+            if not keep:
+                return
+
+    return script
+
+
+@asynccontextmanager
+async def client(port: int):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    connection = Connection(reader, writer)
+    try:
+        yield connection
+    finally:
+        writer.transport.abort()
+
+
+class FakeLedger:
+    """Counts in a dict; knows which tokens are open."""
+
+    worker = "0"
+    boot_id = "boot"
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str, str], int] = {}
+        self.held: dict[int, int] = {}
+        self._token = 0
+
+    def add(self, arm: str, counter: str, reason: str = "", n: int = 1) -> None:
+        key = (arm, counter, reason)
+        self.counts[key] = self.counts.get(key, 0) + n
+
+    def opened(self, arrived_at: int) -> int:
+        self._token += 1
+        self.held[self._token] = 1
+        return self._token
+
+    def hold(self, token: int) -> None:
+        self.held[token] += 1
+
+    def release(self, token: int) -> None:
+        self.held[token] -= 1
+        if not self.held[token]:
+            del self.held[token]
+
+    def balanced(self, arm: str) -> bool:
+        """The equations of the accounting hold."""
+
+        def total(counter: str) -> int:
+            return sum(n for (a, c, _), n in self.counts.items() if (a, c) == (arm, counter))
+
+        return total("eligible") == total("sampled") + total("skipped") and total(
+            "sampled"
+        ) == total("captured") + total("dropped")
+
+
+class FakePublisher:
+    """Takes everything at once, as exchanges."""
+
+    def __init__(self, ledger: FakeLedger) -> None:
+        self.ledger = ledger
+        self.exchanges = []
+        self.arrived = asyncio.Condition()
+
+    def offer(self, item) -> bool:
+        self.exchanges.append(item.exchange(len(self.exchanges) + 1))
+        self.ledger.add(item.arm, "captured")
+        self.ledger.release(item.token)
+        return True
+
+    async def wait_for(self, n: int) -> list:
+        """At least n exchanges, by arm."""
+        for _ in range(1000):
+            if len(self.exchanges) >= n:
+                return sorted(
+                    self.exchanges, key=lambda e: (e.arrived_at, e.arm != "primary", e.arm)
+                )
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"{len(self.exchanges)} of {n} exchanges came")
+
+
+class Stage:
+    """A running proxy with its fakes."""
+
+    def __init__(self, proxy: Proxy, ledger: FakeLedger, publisher: FakePublisher) -> None:
+        self.proxy, self.ledger, self.publisher = proxy, ledger, publisher
+        self.port = proxy.port
+        self.totals = proxy.totals
+
+
+@asynccontextmanager
+async def proxy(primary: str, arms: dict[str, object] | None = None, lookup=None, **settings):
+    """A proxy in this loop; `arms` are URLs or settings of candidates with sample 1."""
+    built = {}
+    for name, arm in (arms or {}).items():
+        given = {"url": arm} if isinstance(arm, str) else dict(arm)
+        built[name] = {"role": "candidate", "sample": 1.0, **given}
+    head = {"url": primary} if isinstance(primary, str) else primary
+    config = Config.model_validate(
+        {
+            "experiment": "relay-test",
+            "listen": "127.0.0.1:0",
+            "capture": "full",
+            "primary": head,
+            "arms": built,
+            "stream": {"embedded": "unused"},
+            "store": {"embedded": "unused"},
+            **settings,
+        }
+    )
+    ledger = FakeLedger()
+    publisher = FakePublisher(ledger)
+    more = {"lookup": lookup} if lookup else {}
+    running = Proxy(config, Ports(ledger=ledger, publisher=publisher, **more))
+    await running.start()
+    try:
+        yield Stage(running, ledger, publisher)
+    finally:
+        await running.drain(0)
+        await asyncio.sleep(0)
+        assert running.totals.mirror_errors == 0, running.totals.last_mirror_error
+        assert not ledger.held, "a token was not released"
+        assert not running.totals.open_streams
+        assert not running.totals.open_connections
