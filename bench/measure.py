@@ -56,6 +56,12 @@ def peak_bytes(pid: int) -> int:
     return sum(_peak_kib(member) for member in tree(pid)) * 1024
 
 
+def forget_peak(pid: int) -> None:
+    """Let `peak_bytes` count from now."""
+    for member in tree(pid):
+        Path(f"/proc/{member}/clear_refs").write_text("5")
+
+
 def _peak_kib(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
