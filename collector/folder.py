@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ EXTRA = "the embedded store needs chdb: pip install 'shadow-compare[embedded]'"
 
 
 def locked_by(folder: Path) -> str | None:
-    """One line that says which process holds the folder, or None when none does.
+    """One line that says which other process holds the folder, or None when none does.
 
     The engine keeps a lock (flock) on the file `status` in its folder and writes its pid there;
     of a lock that it cannot have, it says nothing that a person could use.
@@ -23,6 +24,8 @@ def locked_by(folder: Path) -> str | None:
                 fcntl.flock(status, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 pid = status.readline().removeprefix("PID:").strip() or "unknown"
+                if pid == str(os.getpid()):
+                    return None
                 return f"the store's folder {folder} is in use by process {pid}"
     except FileNotFoundError:
         return None

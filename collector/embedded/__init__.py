@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -44,6 +45,8 @@ class EmbeddedStore:
     _stopped: asyncio.Event | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
     _failure: Exception | None = None
+    # An unclosed client keeps the engine, and so the folder; those that are left are closed here.
+    _clients: weakref.WeakSet[Client] = field(default_factory=weakref.WeakSet)
 
     @classmethod
     def open(
@@ -67,13 +70,17 @@ class EmbeddedStore:
 
     def client(self) -> Client:
         """An in-process client of this store; of each thread its own. Close it when done."""
-        return open_folder(self.folder, self.database)
+        client = open_folder(self.folder, self.database)
+        self._clients.add(client)
+        return client
 
     def close(self) -> None:
-        """End the interface, then let go of the folder."""
+        """End the interface, close the clients that are left, and let go of the folder."""
         if self._thread is not None and self._loop is not None and self._stopped is not None:
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join()
+        for client in list(self._clients):
+            client.close()
         self.engine.close()
 
     def __enter__(self) -> Self:

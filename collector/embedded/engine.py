@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+_MAX_QUERY_SIZE = 256 * 1024  # ClickHouse's own default
 _OWN_SETTINGS = {"session_timezone": "UTC", "async_insert": "0"}
 
 
@@ -76,7 +77,10 @@ class Engine:
             with engine_errors():
                 if frame.database != "default":
                     connection.query(f"USE {_quoted(frame.database, '`')}".encode(), "Null")
-                connection.query(_set_statement(frame), "Null")
+                statement = _set_statement(frame)
+                if len(statement) > _MAX_QUERY_SIZE:  # long parameters, of a form
+                    connection.query(f"SET max_query_size = {2 * len(statement)}", "Null")
+                connection.query(statement, "Null")
             yield connection
         finally:
             connection.close()
