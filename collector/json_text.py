@@ -28,9 +28,13 @@ def loads(data: bytes) -> Any:
         raise Unreadable(str(error)) from None
 
 
-def dumps(document: object) -> str:
-    """The document as compact JSON text; what is not finite becomes null."""
-    return orjson.dumps(document).decode()
+def said(document: object, *, sort_keys: bool = False) -> str:
+    """What was read, as compact JSON text again; "" where it nests too deeply to be said."""
+    try:
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+    except (ValueError, RecursionError):
+        return ""
+    return clean(text)
 
 
 def clean(text: str) -> str:

@@ -5,12 +5,12 @@ Content blocks become one choice; message_stop ends the stream.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from collector.completion.faults import fault_of
 from collector.completion.model import Fault
 from collector.completion.reading import ANSWER, NOTHING, REASONING, Parts, Reading
+from collector.json_text import said
 
 _USAGE = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
 
@@ -100,6 +100,6 @@ def _read_call(parts: Parts, block: dict[str, Any], index: object) -> int:
         index,
         given if isinstance(given, str) else "",
         name if isinstance(name, str) else "",
-        json.dumps(arguments, ensure_ascii=False) if arguments else "",
+        said(arguments) if arguments else "",
     )
     return ANSWER if name else NOTHING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from collector.completion.model import Fault
-from collector.json_text import Unreadable, clean, dumps, loads
+from collector.json_text import Unreadable, clean, loads, said
 
 _MOST_CHARACTERS = 2000
 
@@ -58,12 +58,7 @@ def _word(value: object) -> str | None:
 
 
 def _message(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return dumps(value)
-    except TypeError:  # integers beyond 64 bits, lone surrogates
-        return repr(value)
+    return value if isinstance(value, str) else said(value)
 
 
 def _short(text: str) -> str:

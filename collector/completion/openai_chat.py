@@ -11,6 +11,8 @@ from typing import Any
 from collector.completion.logprobs import add_logprobs
 from collector.completion.reading import ANSWER, NOTHING, REASONING, Parts, Reading
 
+_MOST_TOKEN_ID = 2**32
+
 
 def read_event(reading: Reading, chunk: dict[str, Any]) -> int:
     """Take one chunk; says what it carried."""
@@ -114,6 +116,6 @@ def _read_calls(parts: Parts, message: dict[str, Any]) -> bool:
 
 
 def add_token_ids(parts: Parts, ids: object) -> None:
-    """Token ids as far as they are numbers."""
+    """Token ids as far as they are numbers of a vocabulary."""
     if type(ids) is list:
-        parts.token_ids.extend(token for token in ids if type(token) is int)
+        parts.token_ids.extend(i for i in ids if type(i) is int and 0 <= i < _MOST_TOKEN_ID)

@@ -55,7 +55,7 @@ class Parts:
             self.finish_reason = clean(reason)
         if isinstance(stop, str):
             self.stop_reason = clean(stop)
-        elif type(stop) is int:
+        elif type(stop) is int and abs(stop) < 2**63:
             self.stop_reason = stop
 
     def freeze(self, index: int, text: str) -> Choice:

@@ -11,11 +11,10 @@ Rules:
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from collector.completion.model import ToolCall
-from collector.json_text import Unreadable, clean, loads
+from collector.json_text import Unreadable, clean, loads, said
 
 _MOST_LOOKS = 64  # at one call's arguments: a stream of braces must not cost quadratic time
 
@@ -105,4 +104,4 @@ def _begins_another(call: _Call, given: str, name: str) -> bool:
 def _text(arguments: Any) -> str:
     if arguments is None:
         return ""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else said(arguments)
