@@ -7,7 +7,18 @@ how it looks on the wire; `plan` puts these together for what was `asked`, `engi
 aiohttp, and `server` is the process around that.
 """
 
-from shadow.engine_sim.server import run
 from shadow.engine_sim.settings import Settings
 
 __all__ = ["Settings", "run"]
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT, which end it at once.
+
+    Returns:
+        0, or 2 where the address cannot be listened on (one line on stderr says why).
+    """
+    # The command line reads Settings at every start; only an engine needs aiohttp.
+    from shadow.engine_sim.server import run as serve  # noqa: PLC0415 see above
+
+    return serve(settings)
