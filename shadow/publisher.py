@@ -30,6 +30,7 @@ class Publishable(Protocol):
     @property
     def arm(self) -> str:
         """Its name in the configuration."""
+
     @property
     def token(self) -> int:
         """The ledger's token of its request, held once for this record."""
@@ -40,6 +41,10 @@ class Publishable(Protocol):
 
     def exchange(self, sequence: int) -> Exchange:
         """Its record; called in the sender thread. If it raises, the record is dropped."""
+
+
+Queued = tuple[int, int, Publishable]
+"""(sequence, size_bytes, item)."""
 
 
 class Publisher:
@@ -65,13 +70,13 @@ class Publisher:
     ) -> None:
         self._ledger, self.queue_bytes = ledger, queue_bytes
         self._predecessors = list(predecessors)
-        self._queue: deque[tuple[int, Publishable]] = deque()
+        self._queue: deque[Queued] = deque()
         # Two counters, each with one writer, need no lock: the loop's and the thread's.
         self._offered_bytes = 0
         self._done_bytes = 0
         self._closing, self._abandon = threading.Event(), threading.Event()
         self._published_final = False
-        self._sender = Sender(connect, ledger, self._abandon, max_record_bytes)
+        self._sender = Sender(connect, ledger, self._abandon, self._hurried, max_record_bytes)
         self._thread = threading.Thread(target=self._run, name="shadow-sender", daemon=True)
         self._thread.start()
 
@@ -98,7 +103,7 @@ class Publisher:
             self._sender.drop(item, "queue_full")
             return False
         self._offered_bytes += size_bytes
-        self._queue.append((sequence, item))
+        self._queue.append((sequence, size_bytes, item))
         return True
 
     def close(self, timeout: float) -> bool:
@@ -115,13 +120,16 @@ class Publisher:
         self._drop_rest()
         return self._published_final
 
+    def _hurried(self) -> bool:
+        return self._closing.is_set() or 2 * self.queued_bytes > self.queue_bytes
+
     def _drop_rest(self) -> None:
         while True:
             try:
-                _, item = self._queue.popleft()
+                _, size_bytes, item = self._queue.popleft()
             except IndexError:
                 return
-            self._done_bytes += item.size_bytes
+            self._done_bytes += size_bytes
             self._sender.drop(item, "shutdown")
 
     def _run(self) -> None:
@@ -142,7 +150,7 @@ class Publisher:
             closing = self._closing.wait(WAKE_SECONDS)
             while batch := self._batch():
                 self._sender.send(batch)
-                self._done_bytes += sum(item.size_bytes for _, item in batch)
+                self._done_bytes += sum(size_bytes for _, size_bytes, _ in batch)
                 due = self._account(due)
             due = self._account(due)
         self._published_final = self._sender.account(
@@ -157,12 +165,12 @@ class Publisher:
         self._sender.account(self._ledger.snapshot(time.time_ns()))
         return now + ACCOUNTING_SECONDS
 
-    def _batch(self) -> list[tuple[int, Publishable]]:
+    def _batch(self) -> list[Queued]:
         """The oldest items, up to `BATCH_BYTES`: a giant goes alone."""
-        batch: list[tuple[int, Publishable]] = []
+        batch: list[Queued] = []
         size_bytes = 0
         while self._queue and len(batch) < BATCH_RECORDS:
-            size_bytes += self._queue[0][1].size_bytes
+            size_bytes += self._queue[0][1]
             if batch and size_bytes > BATCH_BYTES:
                 break
             batch.append(self._queue.popleft())
