@@ -104,11 +104,12 @@ class MemoryConsumer:
 
 
 def exchange(number, **changes):
-    facts = dict(
-        experiment="e", config_hash="c", pair_id=f"p{number}", arm="primary", role="primary", worker="w",
-        boot_id="b", sequence=number + 1, arrived_at=1, started_at=1, method="POST", status=200,
-        path="/v1/chat/completions", transport="complete", marks=[(1_000_000, 2)], body=b"{}", captured_bytes=2,
-    )  # fmt: skip
+    facts = {
+        "experiment": "e", "config_hash": "c", "pair_id": f"p{number}", "arm": "primary", "role": "primary",
+        "worker": "w", "boot_id": "b", "sequence": number + 1, "arrived_at": 1, "started_at": 1, "method": "POST",
+        "status": 200, "path": "/v1/chat/completions", "transport": "complete", "marks": [(1_000_000, 2)],
+        "body": b"{}", "captured_bytes": 2,
+    }  # fmt: skip
     return encode(Exchange(**facts | changes))
 
 
@@ -151,9 +152,10 @@ def deliver(planned, records, kind=Collector, values=VALUES):
         rounds = iter([False] * 20 + [True])
         try:
             collector(stream.consumer(), store, records, kind).run(lambda: next(rounds))  # noqa: B023
-            return stream, store, faults, crashes
         except Crash:
             crashes += 1
+        else:
+            return stream, store, faults, crashes
 
 
 def wrong(stream, store):
