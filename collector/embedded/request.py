@@ -46,8 +46,8 @@ def check_access(access: Access, params: Mapping[str, str], headers: Mapping[str
         EngineError: another user or password, or none where one is needed.
     """
     user, password = _credentials(params, headers)
-    same_user = hmac.compare_digest(user.encode(), access.user.encode())
-    same_password = hmac.compare_digest(password.encode(), access.password.encode())
+    same_user = hmac.compare_digest(_bytes(user), _bytes(access.user))
+    same_password = hmac.compare_digest(_bytes(password), _bytes(access.password))
     if same_user and same_password:
         return
     if same_user and not password:
@@ -57,6 +57,10 @@ def check_access(access: Access, params: Mapping[str, str], headers: Mapping[str
         f"{user}: Authentication failed: password is incorrect, or there is no user with such name."
     )
     raise said(AUTHENTICATION_FAILED, message, "AUTHENTICATION_FAILED")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _credentials(params: Mapping[str, str], headers: Mapping[str, str]) -> tuple[str, str]:
@@ -94,7 +98,7 @@ def read_query(method: str, params: Mapping[str, str], headers: Mapping[str, str
         readonly=method in {"GET", "HEAD"} and "readonly" not in params,
     )
     return Query(
-        text=params.get("query", "").encode("utf-8", "surrogateescape"),
+        text=_bytes(params.get("query", "")),
         frame=frame,
         default_format=headers.get("X-ClickHouse-Format") or params.get("default_format"),
         whole=params.get("wait_end_of_query", "0") not in {"", "0"},

@@ -125,6 +125,7 @@ class _Interface:
             params = dict(request.query) | await _receive(request, body)
             query = read_query(request.method, params, request.headers)
             if asks_hello(query.text or _peek(body), params):
+                body.close()
                 return self._hello(query)
         except BaseException:
             body.close()
