@@ -1,0 +1,135 @@
+"""`shadow proxy`: one worker's process. What it starts, in which order it ends.
+
+In: health port, ledger, publisher, relay. Out (SIGTERM, SIGINT): clients' streams, then the
+publisher for 15 s, then the ledger's place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from socket import socket
+
+import uvloop
+
+from shadow.accounting import Ledger
+from shadow.app import Ports, serve
+from shadow.config import Config, ConfigError, config_hash
+from shadow.config.units import Address
+from shadow.control import bind, health_app, serve_health
+from shadow.counters import NotCounters
+from shadow.exchange import Accounting
+from shadow.exposition import exposition
+from shadow.locks import PlaceTaken
+from shadow.metrics import Totals
+from shadow.publisher import Publisher
+from shadow.stream import Producer
+from shadow.stream.embedded import EmbeddedProducer
+
+PUBLISHER_SECONDS = 15.0
+SWITCH_SECONDS = 0.0005
+"""How long the sender thread may keep the interpreter from the loop; Python's default is 5 ms."""
+
+
+class NotStarted(Exception):
+    """The process cannot start as it was told to: one line."""
+
+
+def run(config: Config, worker: str) -> int:
+    """Run one worker until it is told to end; the exit status.
+
+    Returns:
+        0 after a drain; 2 with one line on stderr where a port or the worker's place is taken.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        _run(config, worker)
+    except NotStarted as mistake:
+        sys.stderr.write(f"{mistake}\n")
+        return 2
+    return 0
+
+
+def _run(config: Config, worker: str) -> None:
+    health = _bound(config, worker)
+    try:
+        ledger, dead = _ledger(config, worker)
+    except NotStarted:
+        health.close()
+        raise
+    stream = _Stream(config, worker)
+    publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
+    try:
+        uvloop.run(_serve(config, ledger, publisher, stream, health))
+    finally:
+        ledger.close(published=publisher.close(PUBLISHER_SECONDS))
+
+
+async def _serve(
+    config: Config, ledger: Ledger, publisher: Publisher, stream: _Stream, bound: socket
+) -> None:
+    totals, started = Totals(), asyncio.Event()
+    further = {
+        "shadow_stream_bytes": stream.size_bytes,
+        "shadow_stream_expired_unread_total": stream.expired_unread,
+        "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger),
+    }
+    render = exposition(ledger, publisher, totals, further)
+    health = await serve_health(health_app(publisher, started.is_set, render), bound)
+    try:
+        await serve(config, Ports(ledger, publisher, totals), started)
+    except ConfigError as mistake:
+        raise NotStarted(str(mistake)) from mistake
+    except OSError as error:
+        if started.is_set():
+            raise
+        raise NotStarted(f"listen: {config.listen}: {error.strerror or error}") from error
+    finally:
+        await health.cleanup()
+
+
+class _Stream:
+    """Makes the stream's producer and reads its figures, which any thread may."""
+
+    def __init__(self, config: Config, worker: str) -> None:
+        self._settings, self._worker = config.stream, worker
+        self._producer: EmbeddedProducer | None = None
+
+    def connect(self) -> Producer:
+        settings = self._settings
+        self._producer = EmbeddedProducer(
+            settings.embedded, self._worker, settings.max_bytes, settings.max_age
+        )
+        return self._producer
+
+    def size_bytes(self) -> int:
+        return 0 if self._producer is None else self._producer.size_bytes
+
+    def expired_unread(self) -> int:
+        return 0 if self._producer is None else self._producer.expired_unread
+
+
+def _bound(config: Config, worker: str) -> socket:
+    """The health port; the n-th worker's is n above the configured one."""
+    host, port = config.admin.health.host, config.admin.health.port
+    number = int(worker) if worker.isdigit() and port else 0
+    try:
+        return bind(Address(host, port + number))
+    except OSError as error:
+        raise NotStarted(f"admin.health: {error}") from error
+
+
+def _ledger(config: Config, worker: str) -> tuple[Ledger, list[Accounting]]:
+    try:
+        return Ledger.open(Path(config.state), worker, config.experiment, config_hash(config))
+    except (PlaceTaken, NotCounters) as error:
+        raise NotStarted(f"state: {error}") from error
+    except OSError as error:
+        raise NotStarted(f"state: {config.state}: {error.strerror or error}") from error
+
+
+def _low_water_age_ms(ledger: Ledger) -> int:
+    now = time.time_ns()
+    return (now - ledger.low_water(now)) // 1_000_000
