@@ -38,11 +38,24 @@ class StreamUnavailable(Exception):
     """A bad world: the stream cannot be reached now. Retry with backoff."""
 
 
+class MessageTooLarge(Exception):
+    """Some messages of a batch can never be stored; all the others are. Shrink, append those.
+
+    `indices` says which, in the batch's order; a value of at most `limit_bytes` is always taken.
+    """
+
+    def __init__(self, indices: Sequence[int], limit_bytes: int) -> None:
+        super().__init__(f"{len(indices)} messages are too large: {limit_bytes} bytes at most")
+        self.indices, self.limit_bytes = tuple(indices), limit_bytes
+
+
 class Producer(Protocol):
     """The writing end. Blocking: call it from a sender thread, never from the event loop."""
 
     def append(self, batch: Sequence[Message]) -> None:
-        """Store the whole batch durably, or raise `StreamFull` or `StreamUnavailable`."""
+        """Store the whole batch durably, or raise `StreamFull`, `StreamUnavailable` or
+        `MessageTooLarge`; an empty batch is nothing.
+        """
 
     def close(self) -> None:
         """Flush and release."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -32,12 +34,29 @@ class EmbeddedStreams:
         return EmbeddedConsumer(self.folder, group)
 
 
-FACTORIES = {"embedded": EmbeddedStreams}
+class KafkaStreams:
+    """A topic of its own on a real broker."""
+
+    def __init__(self, bootstrap: tuple[str, ...]) -> None:
+        from shadow.stream.kafka import KafkaConsumerStream, KafkaProducerStream, KafkaSettings
+
+        topic = f"shadow.contract-{uuid.uuid4().hex}"
+        self.settings = KafkaSettings(bootstrap, topic, partitions=3, create_topic=True)
+        self._producer, self._consumer = KafkaProducerStream, KafkaConsumerStream
+
+    def producer(self, worker: str = "proxy-0") -> Producer:
+        return self._producer(replace(self.settings, client_id=worker))
+
+    def consumer(self, group: str = "collector") -> Consumer:
+        group = f"{group}-{self.settings.topic}"
+        return self._consumer(replace(self.settings, group=group))
 
 
-@pytest.fixture(params=FACTORIES)
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def streams(request: pytest.FixtureRequest, tmp_path: Path) -> Streams:
-    return FACTORIES[request.param](tmp_path / "stream")
+    if request.param == "kafka":
+        return KafkaStreams(request.getfixturevalue("bootstrap"))
+    return EmbeddedStreams(tmp_path / "stream")
 
 
 @pytest.fixture

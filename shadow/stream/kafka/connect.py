@@ -1,0 +1,111 @@
+"""How a kafka-python client comes to stand within a bound, and what is said when it does not.
+
+kafka-python retries a refused login like a refused connection and names neither in what it raises;
+the reason stands in its log only. A client that failed to come up leaves sockets and a thread
+behind; they are closed here.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kafka.errors import (
+    AuthorizationError,
+    KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from kafka.net.compat import KafkaNetClient
+
+from shadow.stream import StreamUnavailable
+from shadow.stream.kafka.settings import KafkaSettings, connection_options
+
+C = TypeVar("C")
+_REFUSED = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError, AuthorizationError)
+
+
+class _Reasons(logging.Handler):
+    """Remembers the most telling error that one client's own threads logged."""
+
+    def __init__(self, client_id: str) -> None:
+        super().__init__(logging.WARNING)
+        self._threads = {f"kafka-io-{client_id}", threading.current_thread().name}
+        self._found: tuple[int, BaseException] | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.threadName not in self._threads or not isinstance(record.args, tuple):
+            return
+        for argument in record.args:
+            if isinstance(argument, BaseException):
+                found = (_telling(argument), argument)
+                if self._found is None or found[0] >= self._found[0]:
+                    self._found = found
+
+    def best(self, otherwise: BaseException) -> BaseException:
+        """The last of the most telling."""
+        return self._found[1] if self._found else otherwise
+
+
+def _telling(error: BaseException) -> int:
+    """A refused login says more than the disconnect after it, and that more than giving up."""
+    if isinstance(error, _REFUSED):
+        return 2
+    return 0 if isinstance(error, (KafkaTimeoutError, RequestTimedOutError)) else 1
+
+
+def opened(
+    settings: KafkaSettings, make: Callable[..., C], **options: Any
+) -> tuple[C, KafkaNetClient]:
+    """`make(**options)` connected and logged in, with the client beneath it.
+
+    Args:
+        settings: where and as whom.
+        make: KafkaProducer, KafkaConsumer or KafkaAdminClient.
+        options: beside those of the connection.
+
+    Raises:
+        StreamUnavailable: not within `connect_timeout`; one line with the reason.
+    """
+    beneath: list[KafkaNetClient] = []
+
+    def client(**given: Any) -> KafkaNetClient:
+        beneath.append(KafkaNetClient(**given))
+        return beneath[-1]
+
+    connection = connection_options(settings)
+    reasons, log = _Reasons(settings.client_id), logging.getLogger("kafka")
+    log.addHandler(reasons)
+    try:
+        return make(**connection, **options, kafka_client=client), beneath[0]
+    except (KafkaError, OSError, RuntimeError, ValueError) as error:
+        for each in beneath:
+            each.close()
+        best = reasons.best(error)
+        raise StreamUnavailable(
+            f"{settings.address}: could not connect or log in: "
+            f"{explained(best)}{_hint(settings, best)}"
+        ) from error
+    finally:
+        log.removeHandler(reasons)
+
+
+def _hint(settings: KafkaSettings, error: BaseException) -> str:
+    """What a broker that hangs up without a word usually means."""
+    if "disconnected" not in str(error):
+        return ""
+    if settings.sasl:
+        return ": it hung up during the login; are user, password and mechanism right?"
+    return ": it hung up; does that port want TLS or a login?"
+
+
+def explained(error: BaseException) -> str:
+    """kafka-python's error as one line, without its numbers and its name said twice."""
+    name = type(error).__name__
+    text = re.sub(rf"^(\[Error \d+\] )?({name}|[: ])*", "", " ".join(str(error).split()))
+    return f"{text} ({name})" if text else name

@@ -1,0 +1,80 @@
+"""What every test shares: a real Kafka broker for those that need one, asked for by `-m kafka`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def _broker_module() -> ModuleType:
+    """tests/kafka/broker.py, which is no test and stands in no package."""
+    name = "shadow_tests_kafka_broker"
+    if name not in sys.modules:
+        path = Path(__file__).parent / "kafka" / "broker.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without `-m kafka` no broker is started."""
+    if "kafka" in (config.getoption("-m") or ""):
+        return
+    brokered = [item for item in items if item.get_closest_marker("kafka")]
+    if brokered:
+        config.hook.pytest_deselected(items=brokered)
+        items[:] = [item for item in items if not item.get_closest_marker("kafka")]
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say loudly why the real broker's tests will not run."""
+    if "kafka" not in (config.getoption("-m") or ""):
+        return None
+    module = _broker_module()
+    if module.existing():
+        return f"kafka: {','.join(module.existing())}, by KAFKA_BOOTSTRAP_SERVERS"
+    try:
+        module.jars()
+    except module.NoBroker as none:
+        return f"kafka: SKIPPED, {none}"
+    return "kafka: an own broker on loopback"
+
+
+@pytest.fixture(scope="session")
+def kafka_module() -> ModuleType:
+    """How to start a broker; without one the test is skipped, or failed if it is required."""
+    module = _broker_module()
+    try:
+        if not module.existing():
+            module.jars()
+    except module.NoBroker as none:
+        if os.environ.get("SHADOW_REQUIRE_KAFKA") == "1":
+            pytest.fail(f"SHADOW_REQUIRE_KAFKA=1, but {none}", pytrace=False)
+        pytest.skip(str(none))
+    return module
+
+
+@pytest.fixture(scope="session")
+def cluster(kafka_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """Our own broker of one node, with its SASL and TLS doors."""
+    try:
+        started = kafka_module.start(tmp_path_factory.mktemp("kafka"))
+    except kafka_module.NoBroker as none:
+        pytest.skip(str(none))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(kafka_module: ModuleType, request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Addresses of a broker without a password: the named one, or our own."""
+    return kafka_module.existing() or request.getfixturevalue("cluster").bootstrap
