@@ -17,7 +17,7 @@ from shadow.accounting import Ledger
 from shadow.exchange import DROP_REASONS, SKIP_REASONS
 from shadow.publisher import Publisher
 
-REASONS = frozenset({"", *SKIP_REASONS, *DROP_REASONS})
+REASONS = frozenset({*SKIP_REASONS, *DROP_REASONS})
 COUNTERS = {
     "eligible": "Requests that the arm could have been given.",
     "sampled": "Requests that were meant for the arm.",
@@ -76,7 +76,7 @@ def exposition(
 
 def _counted(ledger: Ledger) -> Iterator[Metric]:
     families = {
-        counter: CounterMetricFamily(f"shadow_{counter}", text, labels=("arm", "reason"))
+        counter: CounterMetricFamily(f"shadow_{counter}", text, labels=_labels(counter))
         for counter, text in COUNTERS.items()
     }
     for (arm, counter, reason), value in ledger.values().items():
@@ -85,8 +85,12 @@ def _counted(ledger: Ledger) -> Iterator[Metric]:
             yield CounterMetricFamily(name, text, value=value)
         elif arm and counter in families:
             known = reason if reason in REASONS else "other"
-            families[counter].add_metric((arm, known), value)
+            families[counter].add_metric((arm, known)[: len(_labels(counter))], value)
     yield from families.values()
+
+
+def _labels(counter: str) -> tuple[str, ...]:
+    return ("arm", "reason") if counter in {"skipped", "dropped"} else ("arm",)
 
 
 def _relayed(totals: object) -> Iterator[Metric]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from socket import socket
 
@@ -33,38 +34,23 @@ SWITCH_SECONDS = 0.0005
 """How long the sender thread may keep the interpreter from the loop; Python's default is 5 ms."""
 
 
-class NotStarted(Exception):
-    """The process cannot start as it was told to: one line."""
-
-
 def run(config: Config, worker: str) -> int:
-    """Run one worker until it is told to end; the exit status.
+    """Run one worker until it is told to end, then drain; 0.
 
-    Returns:
-        0 after a drain; 2 with one line on stderr where a port or the worker's place is taken.
+    Raises:
+        ConfigError: it cannot start as it was told to: a port or the worker's place is taken, a
+            folder or a TLS file cannot be used.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        _run(config, worker)
-    except NotStarted as mistake:
-        sys.stderr.write(f"{mistake}\n")
-        return 2
-    return 0
-
-
-def _run(config: Config, worker: str) -> None:
-    health = _bound(config, worker)
-    try:
+    with closing(_bound(config, worker)) as health:
         ledger, dead = _ledger(config, worker)
-    except NotStarted:
-        health.close()
-        raise
-    stream = _Stream(config, worker)
-    publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
-    try:
-        uvloop.run(_serve(config, ledger, publisher, stream, health))
-    finally:
-        ledger.close(published=publisher.close(PUBLISHER_SECONDS))
+        stream = _Stream(config, worker)
+        publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
+        try:
+            uvloop.run(_serve(config, ledger, publisher, stream, health))
+        finally:
+            ledger.close(published=publisher.close(PUBLISHER_SECONDS))
+    return 0
 
 
 async def _serve(
@@ -80,12 +66,10 @@ async def _serve(
     health = await serve_health(health_app(publisher, started.is_set, render), bound)
     try:
         await serve(config, Ports(ledger, publisher, totals), started)
-    except ConfigError as mistake:
-        raise NotStarted(str(mistake)) from mistake
     except OSError as error:
         if started.is_set():
             raise
-        raise NotStarted(f"listen: {config.listen}: {error.strerror or error}") from error
+        raise ConfigError(f"listen: {config.listen}: {error.strerror or error}") from error
     finally:
         await health.cleanup()
 
@@ -118,16 +102,16 @@ def _bound(config: Config, worker: str) -> socket:
     try:
         return bind(Address(host, port + number))
     except OSError as error:
-        raise NotStarted(f"admin.health: {error}") from error
+        raise ConfigError(f"admin.health: {error}") from error
 
 
 def _ledger(config: Config, worker: str) -> tuple[Ledger, list[Accounting]]:
     try:
         return Ledger.open(Path(config.state), worker, config.experiment, config_hash(config))
     except (PlaceTaken, NotCounters) as error:
-        raise NotStarted(f"state: {error}") from error
+        raise ConfigError(f"state: {error}") from error
     except OSError as error:
-        raise NotStarted(f"state: {config.state}: {error.strerror or error}") from error
+        raise ConfigError(f"state: {config.state}: {error.strerror or error}") from error
 
 
 def _low_water_age_ms(ledger: Ledger) -> int:

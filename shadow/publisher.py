@@ -136,14 +136,17 @@ class Publisher:
         try:
             self._work()
         except Abandoned:
-            pass
+            pass  # what was in hand is dropped and counted; `close` drops the rest
+        except BaseException as error:
+            self._sender.last_error = f"the sender has ended: {type(error).__name__}: {error}"
+            raise
         finally:
             self._sender.close()
 
     def _work(self) -> None:
         for record in self._predecessors:
-            self._sender.account(record)
-            self._ledger.settle(record.boot_id)
+            if self._sender.account(record):
+                self._ledger.settle(record.boot_id)
         due = time.monotonic()
         closing = False
         while not closing:

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from shadow.stream import Message, StreamFull, StreamUnavailable
-from shadow.stream import embedded as log
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
+from shadow.stream.embedded import producer as producing
 
 WRITER = """
 import sys
@@ -109,7 +109,7 @@ def test_a_record_beyond_the_bound_is_refused_and_smaller_ones_still_fit(tmp_pat
 
 @pytest.fixture
 def swept_always(monkeypatch):
-    monkeypatch.setattr(log, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(producing, "SWEEP_SECONDS", 0.0)
 
 
 def test_age_deletes_the_unread_only_with_their_number(tmp_path, opened, read_all, swept_always):

@@ -11,10 +11,23 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from shadow.locks import PlaceTaken, lock
 from shadow.stream import Partition, StreamUnavailable
 
 PARTITION_SUFFIX = ".sqlite3"
 _OFFSETS_SUFFIX = ".offsets.json"
+
+
+def take_place(folder: Path, name: str, place: str) -> int:
+    """Lock the file for `place`; closing the descriptor gives it back.
+
+    Raises:
+        StreamUnavailable: another process has it, or the folder cannot be used.
+    """
+    try:
+        return lock(folder / name, place)
+    except (PlaceTaken, OSError) as error:
+        raise StreamUnavailable(str(error)) from error
 
 
 def partitions(folder: Path) -> dict[Partition, Path]:

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from shadow.stream import StreamFull, StreamUnavailable
-from shadow.stream.sqlite import open_reader, open_writer, translated
+from shadow.stream.embedded.sqlite import open_reader, open_writer, translated
 
 
 def test_the_file_is_in_wal_mode_and_bounded(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shadow.stream import StreamUnavailable
-from shadow.stream.folder import committed, partitions, read_offsets, write_offsets
+from shadow.stream.embedded.folder import committed, partitions, read_offsets, write_offsets
 
 
 def test_offsets_are_read_as_they_were_written(tmp_path):

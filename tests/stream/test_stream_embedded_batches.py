@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shadow.stream import Message
-from shadow.stream.batches import pack, unpack
+from shadow.stream.embedded.batches import pack, unpack
 
 BATCHES = st.lists(st.builds(Message, key=st.binary(max_size=40), value=st.binary(max_size=200)))
 
