@@ -19,6 +19,8 @@ READY_S = 60.0
 SETTLE_S = 45.0
 COMMAND_S = 60.0
 VERDICTS = {0: "promote", 1: "reject", 3: "hold"}
+PERMANENT = {2, 70}
+"""Exits of a command that will end the same way again."""
 
 
 def argv(*words: str) -> list[str]:
@@ -52,8 +54,7 @@ def report(config: Path, output: Path) -> str:
     Raises:
         DemoFailed: it did not work; with the line that it said.
     """
-    form = output.suffix.removeprefix(".")
-    done = _run("report", "-c", str(config), "--format", form, "-o", str(output))
+    done = _report(config, output)
     if done.returncode != 0:
         raise DemoFailed(f"shadow report: {_line(done)}")
     return output.read_text("utf-8")
@@ -65,7 +66,7 @@ def gate(config: Path) -> tuple[str, str]:
     Raises:
         DemoFailed: its exit is none of a verdict's.
     """
-    done = _run("gate", "-c", str(config))
+    done = _run(config, "gate")
     if done.returncode not in VERDICTS:
         raise DemoFailed(f"shadow gate: {_line(done)}")
     return VERDICTS[done.returncode], done.stdout.strip()
@@ -78,20 +79,21 @@ def settle(config: Path, output: Path, sent: int, up: Child) -> tuple[dict[str, 
         (the last report, whether all were there in time).
 
     Raises:
-        DemoFailed: no report within the time, or `shadow up` ended.
+        DemoFailed: `shadow report` cannot work, or did not within the time; `shadow up` ended.
     """
-    deadline, seen, why = time.monotonic() + SETTLE_S, None, "no report"
+    deadline, seen, done = time.monotonic() + SETTLE_S, None, None
     while time.monotonic() < deadline:
         up.check()
-        try:
-            seen = json.loads(report(config, output))
-        except DemoFailed as error:
-            why = str(error)
-        if seen is not None and settled(seen, sent):
-            return seen, True
+        done = _report(config, output)
+        if done.returncode == 0:
+            seen = json.loads(output.read_text("utf-8"))
+            if settled(seen, sent):
+                return seen, True
+        elif done.returncode in PERMANENT:
+            break
         time.sleep(0.5)
     if seen is None:
-        raise DemoFailed(why)
+        raise DemoFailed(f"shadow report: {_line(done) if done else 'no time for it'}")
     return seen, False
 
 
@@ -101,13 +103,26 @@ def settled(document: dict[str, Any], sent: int) -> bool:
     return bool(counts) and all(c["sampled"] >= sent and c["pending"] == 0 for c in counts)
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
+def _report(config: Path, output: Path) -> subprocess.CompletedProcess[str]:
+    form = output.suffix.removeprefix(".")
+    return _run(config, "report", "--format", form, "-o", str(output))
+
+
+def _run(config: Path, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """One of the product's commands; what it says on stderr goes to a log as well."""
     try:
-        return subprocess.run(  # noqa: S603 our own command line
-            argv(*words), capture_output=True, text=True, timeout=COMMAND_S, check=False
+        done = subprocess.run(  # noqa: S603 our own command line
+            argv(command, "-c", str(config), *words),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        raise DemoFailed(f"shadow {words[0]} took longer than {COMMAND_S:g} s") from None
+        raise DemoFailed(f"shadow {command} took longer than {COMMAND_S:g} s") from None
+    if done.stderr:
+        (config.parent / "logs" / f"{command}.log").write_text(done.stderr, "utf-8")
+    return done
 
 
 def _line(done: subprocess.CompletedProcess[str]) -> str:

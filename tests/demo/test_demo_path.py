@@ -46,6 +46,12 @@ def commands(monkeypatch, *results):
     return asked
 
 
+def config_in(folder):
+    """A configuration's path, with the folder for logs beside it."""
+    (folder / "logs").mkdir(exist_ok=True)
+    return folder / "shadow.yaml"
+
+
 class Running:
     """A process that lives."""
 
@@ -64,7 +70,8 @@ def test_gate_that_did_not_work(monkeypatch, tmp_path):
     """Exit 2 and 70 are no verdicts: the last line says why."""
     commands(monkeypatch, (70, "", "Traceback\nshadow: broken install\n", ""))
     with pytest.raises(DemoFailed, match="shadow gate: shadow: broken install"):
-        path.gate(tmp_path)
+        path.gate(config_in(tmp_path))
+    assert "Traceback" in (tmp_path / "logs/gate.log").read_text()
 
 
 def test_settle_asks_until_all_is_there(monkeypatch, tmp_path):
@@ -77,7 +84,7 @@ def test_settle_asks_until_all_is_there(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(path.time, "sleep", lambda _: None)
     child = Child("shadow", Running(), tmp_path)
-    seen, complete = path.settle(tmp_path, tmp_path / "report.json", 40, child)
+    seen, complete = path.settle(config_in(tmp_path), tmp_path / "report.json", 40, child)
     assert (complete, seen["candidates"]["fp8"]["pairs"]["sampled"]) == (True, 40)
     assert [words[0] for words in asked] == ["report"] * 3
     assert asked[0][3:5] == ["--format", "json"]
@@ -89,11 +96,21 @@ def test_settle_is_bounded(monkeypatch, tmp_path):
     monkeypatch.setattr(path.time, "sleep", lambda _: None)
     child = Child("shadow", Running(), tmp_path)
     commands(monkeypatch, (0, "", "", json.dumps(document(fp8=(30, 10)))))
-    _, complete = path.settle(tmp_path, tmp_path / "report.json", 40, child)
+    _, complete = path.settle(config_in(tmp_path), tmp_path / "report.json", 40, child)
     assert not complete
     commands(monkeypatch, (3, "", "no data yet", ""))
     with pytest.raises(DemoFailed, match="no data yet"):
-        path.settle(tmp_path, tmp_path / "report.json", 40, child)
+        path.settle(config_in(tmp_path), tmp_path / "report.json", 40, child)
+
+
+def test_a_broken_command_is_not_asked_again(monkeypatch, tmp_path):
+    """A usage error or a broken install ends the wait at once."""
+    asked = commands(monkeypatch, (2, "", "shadow: no such option", ""))
+    with pytest.raises(DemoFailed, match="no such option"):
+        path.settle(
+            config_in(tmp_path), tmp_path / "report.json", 40, Child("shadow", Running(), tmp_path)
+        )
+    assert len(asked) == 1
 
 
 def test_answers():
