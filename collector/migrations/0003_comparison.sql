@@ -80,7 +80,9 @@ CREATE TABLE IF NOT EXISTS windows
     sum_w2             Float64,
     sum_wd             Float64,                  -- d = ln(x / reference x), clipped to ±ln 10
     sum_wd2            Float64,
-    numerator          Float64,                  -- sums for ratios of sums (tokens, milliseconds)
+    -- ratio: sums to divide (tokens by seconds, tokens by answers); share: how many bad, of n;
+    -- time: sum of w ln(x), and of w, over pairs that are finite on both sides
+    numerator          Float64,
     denominator        Float64,
     reference_numerator Float64,
     reference_denominator Float64,
@@ -92,6 +94,28 @@ CREATE TABLE IF NOT EXISTS windows
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(`window`)
 ORDER BY (experiment, comparison, candidate, reference_arm, replica, probe, `window`, metric)
+SETTINGS non_replicated_deduplication_window = 10000;
+
+-- What a window was made of, once a contrast. It is written after the window's rows, and a window
+-- counts only in the version that stands here: so a window changes at once or not at all, and a
+-- metric that it no longer has does not linger.
+CREATE TABLE IF NOT EXISTS window_totals
+(
+    experiment         LowCardinality(String),
+    comparison         LowCardinality(String),
+    candidate          LowCardinality(String),
+    reference_arm      LowCardinality(String),
+    `window`           DateTime64(9, 'UTC'),
+    seconds            UInt32,
+    exchanges          UInt64,                   -- of all arms, as stored when the window was built
+    captured           UInt64,                   -- of the candidate
+    pairs              UInt64,                   -- judged
+    excluded           Map(String, UInt64),      -- by reason
+    version            UInt64
+)
+ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYYYYMM(`window`)
+ORDER BY (experiment, comparison, candidate, reference_arm, `window`)
 SETTINGS non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS verdicts

@@ -1,0 +1,116 @@
+"""Which windows are closed: how far every worker has come, and what of it the store holds. Pure.
+
+A window closes when every live worker's low water has passed it and every sequence up to that
+record is stored or counted as dropped. A worker that is dead holds nothing back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+DEAD_AFTER_NS = 30 * 10**9
+"""Without a record for so long a worker is dead."""
+PATIENCE_NS = 5 * 10**9
+"""A mark that is not reached by then is given up for the worker's newest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """A worker's newest record: the mark up to which the store is waited for."""
+
+    worker: str
+    boot_id: str
+    at_ns: int
+    high_sequence: int
+    dropped_sequences: int
+    low_water_ns: int | None
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the store holds of one boot: exchanges up to its mark, its last arrival (UTC, ns)."""
+
+    awaited: int
+    last_ns: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is remembered between two looks.
+
+    Attributes:
+        marks: by boot, the record that is waited for. Under load the newest record is always a
+            little ahead of the store; a mark that stands still is reached.
+        reached: by boot, the low water (UTC, ns) of the newest mark that was reached.
+    """
+
+    marks: Mapping[str, Boot] = field(default_factory=dict)
+    reached: Mapping[str, int] = field(default_factory=dict)
+
+
+def live(boots: Iterable[Boot], now_ns: int) -> dict[str, Boot]:
+    """Boots that may still send something: each worker's newest, not final, heard of lately."""
+    newest: dict[str, Boot] = {}
+    for boot in sorted(boots, key=lambda boot: boot.at_ns):
+        newest[boot.worker] = boot
+    return {
+        boot.boot_id: boot
+        for boot in newest.values()
+        if not boot.final and now_ns - boot.at_ns <= DEAD_AFTER_NS
+    }
+
+
+def marks(progress: Progress, alive: Mapping[str, Boot]) -> dict[str, Boot]:
+    """The record to wait for, for every live boot: the old one while there is patience."""
+    kept = {}
+    for boot_id, boot in alive.items():
+        old = progress.marks.get(boot_id, boot)
+        kept[boot_id] = old if boot.at_ns - old.at_ns < PATIENCE_NS else boot
+    return kept
+
+
+def settle(
+    progress: Progress, awaited: Mapping[str, Boot], stored: Mapping[str, Stored]
+) -> Progress:
+    """Move `reached` to the marks that the store has caught up with; those are done with."""
+    waiting: dict[str, Boot] = {}
+    reached: dict[str, int] = {}
+    for boot_id, mark in awaited.items():
+        held = stored[boot_id].awaited if boot_id in stored else 0
+        if held + mark.dropped_sequences < mark.high_sequence:
+            waiting[boot_id] = mark
+        elif mark.low_water_ns is not None:
+            reached[boot_id] = mark.low_water_ns
+        if boot_id not in reached and boot_id in progress.reached:
+            reached[boot_id] = progress.reached[boot_id]
+    return Progress(waiting, reached)
+
+
+def watermark(
+    progress: Progress,
+    boots: Iterable[Boot],
+    stored: Mapping[str, Stored],
+    now_ns: int,
+    seconds: int,
+) -> int | None:
+    """Windows that end at or before this instant (UTC, ns) are closed; None: none is.
+
+    A boot that has exchanges and no record yet holds everything back until its first record, or
+    until it is dead. With nobody alive everything that arrived is closed.
+    """
+    known = list(boots)
+    alive = live(known, now_ns)
+    named = {boot.boot_id for boot in known}
+    unheard = [
+        boot_id
+        for boot_id, held in stored.items()
+        if boot_id not in named and now_ns - held.last_ns <= DEAD_AFTER_NS
+    ]
+    if unheard or any(boot_id not in progress.reached for boot_id in alive):
+        return None
+    width = seconds * 10**9
+    if alive:
+        return min(progress.reached[boot_id] for boot_id in alive) // width * width
+    return (max((held.last_ns for held in stored.values()), default=-1) // width + 1) * width

@@ -1,0 +1,1 @@
+"""What differs between two arms: from one metric's windows to an estimate with its influences."""

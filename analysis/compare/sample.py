@@ -1,0 +1,89 @@
+"""The shapes that every comparison has in common: a metric's windows, and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.statistics.blocks import Spread, spread
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """One metric of one contrast, one row a window, ascending; every array of shape (W,).
+
+    Columns are those of the table `windows`; `starts` counts seconds since 1970.
+    """
+
+    starts: Ints
+    n: Floats
+    sum_w: Floats
+    sum_wd: Floats
+    numerator: Floats
+    denominator: Floats
+    reference_numerator: Floats
+    reference_denominator: Floats
+    n_plus: Floats
+    n_minus: Floats
+    n_zero: Floats
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> Self:
+        """The windows for which `keep` is true."""
+        return replace(self, **{f.name: getattr(self, f.name)[keep] for f in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An estimate and how each block of arrivals moved it.
+
+    Attributes:
+        estimate: ln of a ratio, or a difference of shares; infinite or NaN where it is not known.
+        value, reference_value: both sides in the metric's own unit.
+        pairs: pairs behind it.
+        span_s: seconds from the first block's begin to the last one's end.
+        influences: one a block, shape (K,); their mean is 0 up to rounding, their spread its error.
+        floor: the least variance of a block's influence.
+        counts: (n_plus, n_minus, n_zero) of a share, else none.
+    """
+
+    estimate: float
+    value: float
+    reference_value: float
+    pairs: float
+    span_s: float
+    influences: Floats
+    floor: float
+    counts: tuple[float, float, float] | None = None
+
+    @property
+    def spread(self) -> Spread:
+        """Blocks, effective blocks, standard error."""
+        return spread(self.influences, self.floor)
+
+
+def per_block(influence: Floats, weight: Floats, block: Ints) -> Floats:
+    """Sums of a window's influences, as the mean of blocks of unequal weight is moved by them.
+
+    psi_k = Σ_(w in k) influence_w / (Σ weight / K): blocks of unequal size count as they weigh.
+    Source: linearisation of a ratio of means (delta method).
+
+    Args:
+        influence: a window's summed influence, shape (W,).
+        weight: a window's weight, shape (W,).
+        block: each window's block from 0, shape (W,).
+
+    Returns:
+        shape (K,).
+    """
+    blocks = int(block.max()) + 1
+    sums = np.bincount(block, weights=influence, minlength=blocks)
+    return np.asarray(sums / (weight.sum() / blocks), dtype=np.float64)

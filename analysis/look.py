@@ -1,0 +1,101 @@
+"""One look: find closed windows, build those that changed, judge, write verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from analysis.accounting import Account
+from analysis.closing import Progress
+from analysis.comparison import begin
+from analysis.settings import Settings
+from analysis.verdicts import judge_now, write, written
+from analysis.windows import arrivals, build
+from analysis.workers import Standing, standing
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+LOOK_BACK_NS = 3600 * 10**9
+"""Late arrivals are looked for in the last hour at every look, and everywhere at first and last."""
+JUDGE_EVERY_NS = 15 * 10**9
+"""Without new windows it is judged again after this long; an unchanged verdict is written then."""
+
+log = structlog.get_logger("analysis")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one look leaves to the next: all of it can be found again, at more cost."""
+
+    progress: Progress = field(default_factory=Progress)
+    watermark_ns: int = 0
+    judged_ns: int = 0
+
+
+def look(
+    client: Client, settings: Settings, memory: Memory, now_ns: int, *, whole: bool = False
+) -> Memory:
+    """Once: find closed windows, build those that changed, judge, write verdicts.
+
+    Args:
+        client: of the store.
+        settings: the experiment.
+        memory: of the look before; at first an empty one.
+        now_ns: the wall clock (UTC, ns); also the version of what is written.
+        whole: look at every window and write the verdict if anything in it has changed.
+    """
+    state = standing(client, settings, memory.progress, now_ns)
+    built = _build_closed(client, settings, memory, state, now_ns, whole=whole)
+    due = whole or now_ns - memory.judged_ns >= JUDGE_EVERY_NS
+    if built or due:
+        for candidate in settings.candidates:
+            _judge_one(client, settings, candidate, state, now_ns, whole=whole)
+    return Memory(
+        progress=state.progress,
+        watermark_ns=state.watermark_ns or memory.watermark_ns,
+        judged_ns=now_ns if built or due else memory.judged_ns,
+    )
+
+
+def _build_closed(
+    client: Client,
+    settings: Settings,
+    memory: Memory,
+    state: Standing,
+    now_ns: int,
+    *,
+    whole: bool,
+) -> int:
+    starts = {
+        arm: begin(client, settings, arm, state.accounts.get(arm, Account()), now_ns)
+        for arm in settings.arms
+    }
+    if state.watermark_ns is None:
+        return 0
+    earliest = min(start.start_ns for start in starts.values())
+    from_ns = earliest if whole else max(earliest, memory.watermark_ns - LOOK_BACK_NS)
+    held = arrivals(client, settings, from_ns, state.watermark_ns)
+    return sum(build(client, settings, arm, start, held, now_ns) for arm, start in starts.items())
+
+
+def _judge_one(
+    client: Client,
+    settings: Settings,
+    candidate: str,
+    state: Standing,
+    now_ns: int,
+    *,
+    whole: bool,
+) -> None:
+    last = written(client, settings, candidate)
+    account = state.accounts.get(candidate, Account())
+    judged = judge_now(client, settings, candidate, account, last)
+    if last is not None and judged.judgement.verdict == last.verdict:
+        due = whole or now_ns - last.at_ns >= JUDGE_EVERY_NS
+        if not due or judged.part == last.part:
+            return
+    write(client, settings, candidate, judged, now_ns)
+    log.info("verdict", candidate=candidate, verdict=judged.judgement.verdict)

@@ -1,0 +1,33 @@
+-- Sums of every window of one contrast, for the metrics that are read, in the version that counts.
+SELECT
+    toString(metric) AS name,
+    toInt64(toUnixTimestamp(`window`)) AS starts,
+    toFloat64(n) AS n,
+    sum_w,
+    sum_wd,
+    numerator,
+    denominator,
+    reference_numerator,
+    reference_denominator,
+    toFloat64(n_plus) AS n_plus,
+    toFloat64(n_minus) AS n_minus,
+    toFloat64(n_zero) AS n_zero
+FROM windows
+WHERE experiment = {experiment:String}
+    AND comparison = {comparison:String}
+    AND candidate = {arm:String}
+    AND reference_arm = {reference:String}
+    AND replica = 0
+    AND probe = 'none'
+    AND metric IN {metrics:Array(String)}
+    AND n > 0
+    AND (`window`, version) IN
+    (
+        SELECT `window`, version
+        FROM window_totals FINAL
+        WHERE experiment = {experiment:String}
+            AND comparison = {comparison:String}
+            AND candidate = {arm:String}
+            AND reference_arm = {reference:String}
+    )
+ORDER BY name, starts

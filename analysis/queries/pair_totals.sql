@@ -1,0 +1,13 @@
+-- Pairs of one contrast over all its windows: captured, judged, excluded by reason, and the span.
+SELECT
+    sum(captured) AS held,
+    sum(pairs) AS judged,
+    sumMap(excluded) AS left_out,
+    toInt64(toUnixTimestamp(min(`window`))) AS first_s,
+    toInt64(toUnixTimestamp(max(`window`))) + any(seconds) AS until_s,
+    count() AS windows
+FROM window_totals FINAL
+WHERE experiment = {experiment:String}
+    AND comparison = {comparison:String}
+    AND candidate = {arm:String}
+    AND reference_arm = {reference:String}

@@ -1,0 +1,101 @@
+-- Pairs (reference arm, arm) of the requests that arrived in [from, until): the arm against the
+-- primary, and against the control where there is one and it answered too.
+-- A failed answer's times are infinite: an error that returns fast is not fast.
+INSERT INTO pairs
+(
+    experiment, comparison, arrived_at, pair_id, arm, reference_arm, replica, probe, excluded,
+    weight, model, path, streamed, prompt_tokens, output_tokens, reference_output_tokens,
+    cached_tokens, ttft_any_ms, reference_ttft_any_ms, ttft_content_ms,
+    reference_ttft_content_ms, ttft_answer_ms, reference_ttft_answer_ms, e2e_ms,
+    reference_e2e_ms, decode_ms, reference_decode_ms, tpot_ms, reference_tpot_ms, itl_mean_ms,
+    reference_itl_mean_ms, itl_p50_ms, reference_itl_p50_ms, itl_p95_ms, reference_itl_p95_ms,
+    itl_p99_ms, reference_itl_p99_ms, itl_max_ms, reference_itl_max_ms, failure,
+    reference_failure, mismatch, reference_mismatch, version
+)
+WITH
+    reference = {control:String} AS by_control,
+    if(by_control, [a.outcome, p.outcome, c.outcome], [a.outcome, p.outcome]) AS outcomes,
+    if(by_control, [a.transport, p.transport, c.transport], [a.transport, p.transport]) AS transports,
+    answers AS
+(
+    SELECT
+        arm, pair_id, replica, probe, arrived_at, weight, model, path, streamed, prompt_tokens,
+        cached_tokens, output_tokens, outcome, transport, failure,
+        failure = 1 AS failed,
+        if(failed, NULL, text_hash) AS text_hash,
+        if(failed, inf, ttft_any_ms) AS ttft_any,
+        if(failed, inf, ttft_content_ms) AS ttft_content,
+        if(failed, inf, ttft_answer_ms) AS ttft_answer,
+        if(failed, inf, e2e_ms) AS e2e,
+        if(failed, inf, decode_ms) AS decode,
+        if(failed, inf, tpot_ms) AS tpot,
+        if(failed, inf, itl_mean_ms) AS itl_mean,
+        if(failed, inf, itl_p50_ms) AS itl_p50,
+        if(failed, inf, itl_p95_ms) AS itl_p95,
+        if(failed, inf, itl_p99_ms) AS itl_p99,
+        if(failed, inf, itl_max_ms) AS itl_max
+    FROM exchanges FINAL
+    WHERE experiment = {experiment:String}
+        AND config_hash = {config_hash:String}
+        AND arm IN ('primary', {arm:String}, {control:String})
+        AND arrived_at >= fromUnixTimestamp64Nano({from_ns:Int64}, 'UTC')
+        AND arrived_at < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
+)
+SELECT
+    {experiment:String},
+    {comparison:String},
+    a.arrived_at,
+    a.pair_id,
+    a.arm,
+    reference,
+    a.replica,
+    a.probe,
+    multiIf(
+        toUnixTimestamp64Nano(a.arrived_at) <= {warm_up_ns:Int64}, 'warm_up',
+        has(outcomes, 'client_disconnected') OR has(transports, 'client_disconnected'), 'client_cancelled',
+        has(outcomes, 'truncated_capture'), 'truncated_capture',
+        has(transports, 'cut_by_drain'), 'cut_by_drain',
+        has(transports, 'deadline_short'), 'deadline_short',
+        p.outcome = 'not_a_completion', 'not_a_completion',
+        p.failed, 'primary_failed',
+        a.failure IS NULL OR p.failure IS NULL OR other_failure IS NULL, 'unknown_outcome',
+        ''
+    ),
+    a.weight,
+    p.model,
+    p.path,
+    p.streamed,
+    p.prompt_tokens,
+    a.output_tokens,
+    if(by_control, c.output_tokens, p.output_tokens),
+    a.cached_tokens,
+    a.ttft_any, if(by_control, c.ttft_any, p.ttft_any),
+    a.ttft_content, if(by_control, c.ttft_content, p.ttft_content),
+    a.ttft_answer, if(by_control, c.ttft_answer, p.ttft_answer),
+    a.e2e, if(by_control, c.e2e, p.e2e),
+    a.decode, if(by_control, c.decode, p.decode),
+    a.tpot, if(by_control, c.tpot, p.tpot),
+    a.itl_mean, if(by_control, c.itl_mean, p.itl_mean),
+    a.itl_p50, if(by_control, c.itl_p50, p.itl_p50),
+    a.itl_p95, if(by_control, c.itl_p95, p.itl_p95),
+    a.itl_p99, if(by_control, c.itl_p99, p.itl_p99),
+    a.itl_max, if(by_control, c.itl_max, p.itl_max),
+    a.failure,
+    if(by_control, c.failure, p.failure) AS other_failure,
+    -- both sides against the primary's text
+    a.text_hash != p.text_hash,
+    if(by_control, c.text_hash != p.text_hash, p.text_hash != p.text_hash),
+    {version:UInt64}
+FROM
+(
+    SELECT * FROM answers WHERE arm = {arm:String}
+) AS a
+INNER JOIN
+(
+    SELECT * FROM answers WHERE arm = 'primary' AND replica = 0
+) AS p ON a.pair_id = p.pair_id AND a.probe = p.probe
+LEFT JOIN
+(
+    SELECT * FROM answers WHERE arm = {control:String} AND arm != {arm:String}
+) AS c ON a.pair_id = c.pair_id AND a.probe = c.probe AND a.replica = c.replica
+ARRAY JOIN if(c.pair_id = '', ['primary'], ['primary', {control:String}]) AS reference

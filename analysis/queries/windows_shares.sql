@@ -1,0 +1,41 @@
+-- Windows of shares from the pairs of one build: how many are bad on this side, on that, on one.
+INSERT INTO windows
+(
+    experiment, comparison, candidate, reference_arm, replica, probe, `window`, seconds, metric,
+    bins, counts, reference_bins, reference_counts, infinite, reference_infinite,
+    n, sum_w, sum_w2, sum_wd, sum_wd2,
+    numerator, denominator, reference_numerator, reference_denominator,
+    n_plus, n_minus, n_zero, version
+)
+SELECT
+    {experiment:String}, {comparison:String}, {arm:String}, reference_arm, replica, probe,
+    fromUnixTimestamp64Nano(start * 1000000000, 'UTC'), toUInt32({seconds:Int64}), metric,
+    [], [], [], [], 0, 0,
+    countIf(usable), sumIf(w, usable), sumIf(w * w, usable), 0, 0,
+    countIf(usable AND bad), countIf(usable), countIf(usable AND reference_bad), countIf(usable),
+    countIf(usable AND bad AND NOT reference_bad),
+    countIf(usable AND NOT bad AND reference_bad),
+    countIf(usable AND bad = reference_bad),
+    {version:UInt64}
+FROM
+(
+    SELECT
+        reference_arm, replica, probe, weight AS w, measure.1 AS metric,
+        intDiv(toUnixTimestamp64Nano(arrived_at), {seconds:Int64} * 1000000000) * {seconds:Int64} AS start,
+        ifNull(measure.2, 0) AS bad,
+        ifNull(measure.3, 0) AS reference_bad,
+        excluded = '' AND measure.2 IS NOT NULL AND measure.3 IS NOT NULL AS usable
+    FROM pairs
+    ARRAY JOIN
+    [
+        ('failure', failure, reference_failure),
+        ('mismatch', mismatch, reference_mismatch)
+    ] AS measure
+    WHERE experiment = {experiment:String}
+        AND comparison = {comparison:String}
+        AND arm = {arm:String}
+        AND version = {version:UInt64}
+        AND arrived_at >= fromUnixTimestamp64Nano({from_ns:Int64}, 'UTC')
+        AND arrived_at < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
+)
+GROUP BY reference_arm, replica, probe, start, metric

@@ -1,0 +1,59 @@
+-- Windows of times from the pairs of one build. Bin b holds x with floor(ln(x) / 0.005) = b; d is
+-- ln(x / reference x), clipped to ±ln 10. A pair that failed on both sides says nothing of time.
+-- Every metric has its row, also with n = 0, so that a window that is rewritten is rewritten whole.
+INSERT INTO windows
+(
+    experiment, comparison, candidate, reference_arm, replica, probe, `window`, seconds, metric,
+    bins, counts, reference_bins, reference_counts, infinite, reference_infinite,
+    n, sum_w, sum_w2, sum_wd, sum_wd2,
+    numerator, denominator, reference_numerator, reference_denominator,
+    n_plus, n_minus, n_zero, version
+)
+WITH
+    log(10) AS most,
+    multiIf(isInfinite(x), most, isInfinite(y), -most, greatest(-most, least(most, log(x / y)))) AS d,
+    toInt32(floor(log(x) / 0.005)) AS bin,
+    toInt32(floor(log(y) / 0.005)) AS reference_bin
+SELECT
+    {experiment:String}, {comparison:String}, {arm:String}, reference_arm, replica, probe,
+    fromUnixTimestamp64Nano(start * 1000000000, 'UTC'), toUInt32({seconds:Int64}), metric,
+    tupleElement(sumMapIf([bin], [w], usable AND isFinite(x)) AS here, 1), here.2,
+    tupleElement(sumMapIf([reference_bin], [w], usable AND isFinite(y)) AS there, 1), there.2,
+    sumIf(w, usable AND isInfinite(x)), sumIf(w, usable AND isInfinite(y)),
+    countIf(usable), sumIf(w, usable), sumIf(w * w, usable), sumIf(w * d, usable), sumIf(w * d * d, usable),
+    sumIf(w * log(x), finite), sumIf(w, finite), sumIf(w * log(y), finite), sumIf(w, finite),
+    0, 0, 0, {version:UInt64}
+FROM
+(
+    SELECT
+        reference_arm, replica, probe, weight AS w, measure.1 AS metric,
+        intDiv(toUnixTimestamp64Nano(arrived_at), {seconds:Int64} * 1000000000) * {seconds:Int64} AS start,
+        -- a clock cannot have seen less than a nanosecond
+        greatest(ifNull(measure.2, 1), 0.000001) AS x,
+        greatest(ifNull(measure.3, 1), 0.000001) AS y,
+        excluded = '' AND measure.2 IS NOT NULL AND measure.3 IS NOT NULL
+            AND NOT (isInfinite(x) AND isInfinite(y)) AS usable,
+        usable AND isFinite(x) AND isFinite(y) AS finite
+    FROM pairs
+    ARRAY JOIN
+    [
+        ('ttft_any', ttft_any_ms, reference_ttft_any_ms),
+        ('ttft_content', ttft_content_ms, reference_ttft_content_ms),
+        ('ttft_answer', ttft_answer_ms, reference_ttft_answer_ms),
+        ('e2e', e2e_ms, reference_e2e_ms),
+        ('decode', decode_ms, reference_decode_ms),
+        ('tpot', tpot_ms, reference_tpot_ms),
+        ('itl_mean', itl_mean_ms, reference_itl_mean_ms),
+        ('itl_p50', itl_p50_ms, reference_itl_p50_ms),
+        ('itl_p95', itl_p95_ms, reference_itl_p95_ms),
+        ('itl_p99', itl_p99_ms, reference_itl_p99_ms),
+        ('itl_max', itl_max_ms, reference_itl_max_ms)
+    ] AS measure
+    WHERE experiment = {experiment:String}
+        AND comparison = {comparison:String}
+        AND arm = {arm:String}
+        AND version = {version:UInt64}
+        AND arrived_at >= fromUnixTimestamp64Nano({from_ns:Int64}, 'UTC')
+        AND arrived_at < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
+)
+GROUP BY reference_arm, replica, probe, start, metric

@@ -1,0 +1,34 @@
+"""What the words of a report mean: each metric by metrics.toml, each key in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.metrics import split
+
+KEYS = {
+    "delta": "this arm against the reference: a ratio less 1 (unit ratio), "
+    "or a difference of shares (unit share)",
+    "interval": "the two bounds that decide, valid whenever one looks: the bound on the bad side "
+    "must cross the margin to fail, the one on the good side must be within it to pass",
+    "mean": "of a time: the mean over pairs of ln(this / reference), each at most a factor of 10; "
+    "the values beside it are geometric means",
+    "quantile": "of a time: the ratio of both arms' quantiles over the same requests",
+    "ratio": "the ratio of both arms' ratios of sums",
+    "rate": "the share of requests; the difference is taken request by request",
+    "failed": "a failed answer's times are infinite; a request that failed on both arms says "
+    "nothing of time and is left out there",
+    "blocks": "slices of arrival time, the unit of the statistics; effective_blocks is what they "
+    "are worth under their autocorrelation",
+    "coverage": "pairs whose outcome is known on both sides / sampled requests whose time has come",
+    "load": "equal latency at the mirrored load says nothing of capacity at another load; "
+    "a candidate that gets a share of the traffic is compared at that share",
+}
+
+
+def definitions(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Name to meaning, for the metrics that stand in the candidates' parts and for the keys."""
+    metrics = [split(name)[0] for part in parts.values() for name in part["metrics"]]
+    formulas = {m.name: f"{m.formula}; undefined: {m.undefined}" for m in metrics}
+    return {**formulas, **KEYS}

@@ -1,0 +1,159 @@
+"""report.json: one plain tree, from judgements and accounts. NaN and Infinity never stand in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.accounting import Account
+from analysis.judge import Evidence, Judgement, Reading
+from analysis.metrics import split
+from analysis.report.definitions import definitions
+from analysis.scale import shown_delta, shown_interval
+from analysis.settings import Settings
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Pairs of one candidate against the primary, over all its windows."""
+
+    sampled: int = 0
+    complete: int = 0
+    pending: int = 0
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    late: int = 0
+    from_s: int | None = None
+    until_s: int | None = None
+
+
+def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -> dict[str, Any]:
+    """One candidate's part of the document."""
+    return {
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+        "coverage": _finite(evidence.coverage),
+        "pairs": {
+            "sampled": counted.sampled,
+            "complete": counted.complete,
+            "excluded": sum(counted.excluded.values()),
+            "pending": counted.pending,
+            "late": counted.late,
+        },
+        "reference": evidence.reference,
+        "attempt": evidence.attempt,
+        "preconditions": list(judgement.preconditions),
+        "warnings": list(judgement.warnings),
+        "families": {
+            name: {"state": family.state, "reason": family.reason}
+            for name, family in judgement.families.items()
+        },
+        "metrics": {
+            name: _metric(reading, evidence) for name, reading in judgement.readings.items()
+        },
+        "excluded": dict(counted.excluded),
+    }
+
+
+def _metric(reading: Reading, evidence: Evidence) -> dict[str, Any]:
+    metric, _ = split(reading.name)
+    sample, limits = reading.sample, reading.bounds
+    primary = evidence.against_primary.get(reading.name)
+    controlled = evidence.reference != "primary"
+    known = sample is not None and math.isfinite(sample.estimate)
+    interval = shown_interval(metric, limits) if known and limits is not None else (None, None)
+    return {
+        "primary": _finite(primary.reference_value if primary else None),
+        "candidate": _finite(sample.value if sample else None),
+        "control": _finite(sample.reference_value if sample and controlled else None),
+        "reference": evidence.reference,
+        "delta": _finite(shown_delta(metric, sample.estimate)) if sample and known else None,
+        "vs_primary": _finite(shown_delta(metric, primary.estimate)) if primary else None,
+        "interval": [_finite(end) for end in interval],
+        "margin": reading.margin,
+        "unit": "share" if metric.kind == "share" else "ratio",
+        "value_unit": metric.unit,
+        "better": metric.better,
+        "family": metric.family,
+        "critical": reading.critical,
+        "state": reading.state,
+        "reason": reading.reason,
+        "pairs": int(sample.pairs) if sample else 0,
+        "blocks": len(sample.influences) if sample else 0,
+        "effective_blocks": _finite(sample.spread.effective) if sample else 0,
+        "projected": _projected(reading),
+        "sentence": reading.sentence,
+    }
+
+
+def _projected(reading: Reading) -> dict[str, float] | None:
+    """How much more would decide, if all went on as it is."""
+    if reading.extra_pairs is None or reading.extra_minutes is None:
+        return None
+    return {"pairs": math.ceil(reading.extra_pairs), "minutes": round(reading.extra_minutes, 2)}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def document(
+    settings: Settings,
+    parts: Mapping[str, dict[str, Any]],
+    counted: Mapping[str, Counted],
+    accounts: Mapping[str, Account],
+) -> dict[str, Any]:
+    """The whole report.
+
+    Args:
+        settings: the experiment.
+        parts: `candidate_part` by candidate.
+        counted: pairs by candidate.
+        accounts: every arm's accounting.
+    """
+    first, *others = settings.candidates
+    tree: dict[str, Any] = {
+        "schema": SCHEMA,
+        "experiment": settings.experiment,
+        "comparison": settings.comparisons[first]
+        if not others
+        else {name: settings.comparisons[name] for name in settings.candidates},
+        "config_hash": settings.config_hash,
+        "policy_hash": settings.policy_hash,
+        "window": _window(settings, counted),
+        "candidates": dict(parts),
+        "accounting": {"arms": {name: _account(account) for name, account in accounts.items()}},
+        "cost": {"note": "not yet: what an answer costs is not in this version"},
+        "definitions": definitions(parts),
+    }
+    return tree if others else {"verdict": parts[first]["verdict"], **tree}
+
+
+def _window(settings: Settings, counted: Mapping[str, Counted]) -> dict[str, Any]:
+    starts = [c.from_s for c in counted.values() if c.from_s is not None]
+    ends = [c.until_s for c in counted.values() if c.until_s is not None]
+    return {
+        "from": _time(min(starts, default=None)),
+        "until": _time(max(ends, default=None)),
+        "seconds": settings.window_seconds,
+    }
+
+
+def _time(seconds: int | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _account(account: Account) -> dict[str, Any]:
+    return {
+        "eligible": account.eligible,
+        "sampled": account.sampled,
+        "skipped": dict(account.skipped),
+        "captured": account.captured,
+        "dropped": dict(account.dropped),
+        "pending": account.pending,
+        "lost": account.lost,
+    }

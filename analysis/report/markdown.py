@@ -1,0 +1,114 @@
+"""report.json as Markdown: what a person reads first, first; made of that tree and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Tree = Mapping[str, Any]
+MARKS = {"pass": "pass", "fail": "**FAIL**", "open": "open", "not_gated": "not gated"}
+
+
+def markdown(report: Tree) -> str:
+    """The whole report as Markdown, ending with a line break."""
+    window = report["window"]
+    span = f"{window['from']} to {window['until']}" if window["from"] else "no closed window yet"
+    lines = [f"# {report['experiment']}", "", f"Arrivals: {span}.", ""]
+    for name, part in report["candidates"].items():
+        lines += _candidate(name, part)
+    lines += _accounting(report["accounting"]["arms"])
+    lines += ["## What the figures mean", ""]
+    lines += [f"- **{name}**: {meaning}." for name, meaning in report["definitions"].items()]
+    identity = f"configuration {report['config_hash']}, policy {report['policy_hash']}"
+    return "\n".join([*lines, "", f"Report schema {report['schema']}; {identity}.", ""])
+
+
+def _candidate(name: str, part: Tree) -> list[str]:
+    metrics = part["metrics"].items()
+    pairs = part["pairs"]
+    coverage = "unknown" if part["coverage"] is None else f"{part['coverage']:.1%}"
+    excluded = ", ".join(f"{reason} {n:,}" for reason, n in part["excluded"].items()) or "none"
+    return [
+        f"## {name}: {part['verdict'].upper()}",
+        "",
+        part["reason"],
+        "",
+        (
+            f"{pairs['complete']:,} pairs judged against {part['reference']}; "
+            f"coverage {coverage}; excluded: {excluded}; pending: {pairs['pending']:,}."
+        ),
+        "",
+        *_table(
+            ("metric", "primary", name, "control", "delta", "interval", "margin", "state"),
+            [_row(metric, figures) for metric, figures in metrics],
+        ),
+        *[f"- {figures['sentence']}" for _, figures in metrics],
+        *[f"- Note: {warning}." for warning in part["warnings"]],
+        "",
+    ]
+
+
+def _row(name: str, figures: Tree) -> tuple[str, ...]:
+    unit = figures["value_unit"]
+    values = (_value(figures[side], unit) for side in ("primary", "candidate", "control"))
+    low, high = (_change(end, figures["unit"]) for end in figures["interval"])
+    sign = -1 if figures["better"] == "higher" else 1
+    margin = None if figures["margin"] is None else sign * figures["margin"]
+    return (
+        name,
+        *values,
+        _change(figures["delta"], figures["unit"]),
+        "" if low == high == "" else f"{low or '?'} … {high or '?'}",
+        _change(margin, figures["unit"]),
+        MARKS[figures["state"]],
+    )
+
+
+def _value(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    if unit == "share":
+        return f"{value:.2%}"
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f} {unit}"
+
+
+def _change(fraction: float | None, unit: str) -> str:
+    if fraction is None:
+        return ""
+    return f"{fraction * 100:+.2f} pp" if unit == "share" else f"{fraction * 100:+.1f} %"
+
+
+def _accounting(arms: Tree) -> list[str]:
+    columns = ("arm", "eligible", "sampled", "captured", "pending", "lost", "dropped", "skipped")
+    rows = [
+        (
+            name,
+            *(f"{arm[key]:,}" for key in columns[1:6]),
+            _reasons(arm["dropped"]),
+            _reasons(arm["skipped"]),
+        )
+        for name, arm in arms.items()
+    ]
+    rule = "eligible = sampled + skipped; sampled = captured + dropped + pending + lost."
+    return ["## Accounting", "", rule, "", *_table(columns, rows)]
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "0"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """A table that also reads well as plain text: columns padded, figures to the right."""
+    grid = [list(head), *[list(row) for row in rows]]
+    widths = [max(len(row[i]) for row in grid) for i in range(len(grid[0]))]
+    rule = [("-" * (width - 1) + ":") if i else "-" * width for i, width in enumerate(widths)]
+    lines = [_line(grid[0], widths), "| " + " | ".join(rule) + " |"]
+    return [*lines, *[_line(row, widths) for row in grid[1:]], ""]
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    padded = [
+        c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "| " + " | ".join(padded) + " |"

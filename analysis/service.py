@@ -1,0 +1,175 @@
+"""The analysis as a process: look, build windows, judge, write verdicts, rest, until told to end.
+
+`report` and `stored` are what `shadow report` and `shadow gate` read, while it runs or afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from clickhouse_connect.driver.exceptions import (
+    ClickHouseError,
+    DatabaseError,
+    OperationalError,
+)
+
+from analysis.accounting import Account
+from analysis.closing import Progress
+from analysis.evidence import Rewritten
+from analysis.look import Memory, look
+from analysis.report import document
+from analysis.settings import Settings
+from analysis.verdicts import Judged, judge_now, written
+from analysis.workers import standing
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+NICE = 10
+REST_S = 2.0
+BUSY_SHARE = 0.1
+"""A look that takes long is followed by a rest nine times as long."""
+BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+MOST_REFUSALS = 5
+"""So many refusals of a reachable store in a row end the process; a supervisor starts it again."""
+NOT_MIGRATED = {60, 81}
+"""ClickHouse's codes for an unknown table or database: the collector has not made them yet."""
+
+log = structlog.get_logger("analysis")
+
+
+class StoreAway(Exception):
+    """The store cannot be reached now."""
+
+
+def run(
+    settings: Settings,
+    connect: Callable[[], Client],
+    stop: threading.Event | None = None,
+) -> int:
+    """Look every couple of seconds until SIGTERM or SIGINT, then once more.
+
+    While the store cannot be reached it waits, ever longer up to 10 s.
+
+    Args:
+        settings: the experiment.
+        connect: makes a client; called again after the store was away.
+        stop: ends the loop when set; without it the process's signals do.
+
+    Returns:
+        Exit status: 0; 1 where a reachable store kept refusing.
+    """
+    if stop is None:
+        stop = _signalled()
+        os.nice(NICE)
+    log.info("started", experiment=settings.experiment, candidates=list(settings.candidates))
+    memory, failures, refusals = Memory(), 0, 0
+    client: Client | None = None
+    while True:
+        last, began = stop.is_set(), time.monotonic()
+        try:
+            client = client or _connected(connect)
+            first = memory.watermark_ns == 0
+            memory = look(client, settings, memory, time.time_ns(), whole=first or last)
+            failures, refusals = 0, 0
+            rest_s = max(REST_S, (time.monotonic() - began) * (1 / BUSY_SHARE - 1))
+        except (StoreAway, ClickHouseError, OSError, Rewritten) as error:
+            refusals = refusals + 1 if _refused(error) else 0
+            rest_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+            failures += 1
+            log.warning("store away", error=_one_line(error), retry_in_s=rest_s)
+            _close(client)
+            client = None
+        if last or refusals >= MOST_REFUSALS:
+            _close(client)
+            log.info("ended", looked_at_all=failures == 0)
+            return 1 if refusals >= MOST_REFUSALS else 0
+        stop.wait(rest_s)
+
+
+def _connected(connect: Callable[[], Client]) -> Client:
+    try:
+        return connect()
+    except Exception as error:  # the caller's own words for a store that is away
+        raise StoreAway(str(error)) from error
+
+
+def _close(client: Client | None) -> None:
+    if client is not None:
+        with suppress(ClickHouseError, OSError):
+            client.close()
+
+
+def _refused(error: Exception) -> bool:
+    """A reachable store said no, and not only because its tables are still to be made."""
+    return (
+        isinstance(error, DatabaseError)
+        and not isinstance(error, OperationalError)
+        and error.code not in NOT_MIGRATED
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _signalled() -> threading.Event:
+    """Set by SIGTERM or SIGINT."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    return told
+
+
+def report(client: Client, settings: Settings) -> dict[str, Any]:
+    """report.json, judged now from the windows that the service has stored; nothing is written.
+
+    It is exact after any redelivery: windows count once, in their newest version. What arrived
+    since the last closed window is `pending`. Before the service has stored any, it holds.
+    """
+    accounts = standing(client, settings, Progress(), time.time_ns()).accounts
+    judged = {
+        candidate: _judged(client, settings, candidate, accounts.get(candidate, Account()))
+        for candidate in settings.candidates
+    }
+    return document(
+        settings,
+        {name: one.part for name, one in judged.items()},
+        {name: one.counted for name, one in judged.items()},
+        accounts,
+    )
+
+
+def _judged(client: Client, settings: Settings, candidate: str, account: Account) -> Judged:
+    """Judge now; again where the service rewrote a window meanwhile.
+
+    Raises:
+        Rewritten: it did so at every try.
+    """
+    for tries_left in range(4, -1, -1):
+        try:
+            last = written(client, settings, candidate)
+            return judge_now(client, settings, candidate, account, last)
+        except Rewritten:
+            if not tries_left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
+    """report.json of the newest verdicts that were written, for the gate; None before the first.
+
+    A candidate without a verdict of its present comparison is absent from it.
+    """
+    found = {name: written(client, settings, name) for name in settings.candidates}
+    parts = {name: dict(one.part) for name, one in found.items() if one is not None}
+    if not parts:
+        return None
+    return document(settings, parts, {}, {})

@@ -1,0 +1,211 @@
+"""Windows: which of them have changed, and their building. A window is rewritten as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from analysis.comparison import FOREVER_NS, Start, record, warm_up_end
+from analysis.queries import sql
+from analysis.settings import Settings
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+PRIMARY = "primary"
+MOST_EXCHANGES = 200_000
+"""The most that one statement pairs, so that its memory is bounded."""
+LATE = "late"
+_TOTALS = (
+    "experiment",
+    "comparison",
+    "candidate",
+    "reference_arm",
+    "window",
+    "seconds",
+    "exchanges",
+    "captured",
+    "pairs",
+    "excluded",
+    "version",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """One window: its start (s since 1970), its exchanges, and how many are of each arm."""
+
+    start_s: int
+    exchanges: int
+    by_arm: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Windows that are built with one statement each: [from, until) and what they hold."""
+
+    from_s: int
+    until_s: int
+    windows: tuple[Arrivals, ...]
+
+
+def arrivals(client: Client, settings: Settings, from_ns: int, until_ns: int) -> list[Arrivals]:
+    """Windows of [from, until) that hold anything, ascending."""
+    rows = client.query(
+        sql("arrivals"),
+        parameters={
+            "experiment": settings.experiment,
+            "config_hash": settings.config_hash,
+            "seconds": settings.window_seconds,
+            "from_ns": from_ns,
+            "until_ns": until_ns,
+        },
+    ).result_rows
+    return [Arrivals(*row) for row in rows]
+
+
+def changed(
+    held: list[Arrivals], made_of: Mapping[int, int], seconds: int, most: int = MOST_EXCHANGES
+) -> Iterator[Range]:
+    """Runs of neighbouring windows that are not built, or built of another number of exchanges.
+
+    Args:
+        held: what the store holds, ascending.
+        made_of: exchanges of which each window was built, by its start.
+        seconds: a window's length.
+        most: a run ends before it holds more exchanges than this, unless one window does alone.
+    """
+    run: list[Arrivals] = []
+    for window in held:
+        stands = made_of.get(window.start_s) == window.exchanges
+        full = run and sum(w.exchanges for w in run) + window.exchanges > most
+        if run and (stands or full):
+            yield Range(run[0].start_s, run[-1].start_s + seconds, tuple(run))
+            run = []
+        if not stands:
+            run.append(window)
+    if run:
+        yield Range(run[0].start_s, run[-1].start_s + seconds, tuple(run))
+
+
+def build(
+    client: Client,
+    settings: Settings,
+    arm: str,
+    start: Start,
+    held: list[Arrivals],
+    now_ns: int,
+) -> int:
+    """Build the arm's windows among `held` that have changed.
+
+    Args:
+        client: of the store.
+        settings: the experiment.
+        arm: a candidate, or the control.
+        start: of the arm's comparison.
+        held: closed windows with what they hold, counted before anything is built from them.
+        now_ns: the version of what is written (UTC, ns).
+
+    Returns:
+        How many windows were built.
+    """
+    seconds = settings.window_seconds
+    mine = [window for window in held if (window.start_s + seconds) * 10**9 > start.start_ns]
+    if not mine:
+        return 0
+    made_of = _built(client, settings, arm, mine[0].start_s, mine[-1].start_s + seconds)
+    ranges = list(changed(mine, made_of, seconds))
+    if not ranges:
+        return 0
+    warm_up_ns = warm_up_end(client, settings, arm, start, ranges[-1].until_s * 10**9)
+    for run in ranges:
+        _build(client, settings, arm, run, start.start_ns, warm_up_ns, now_ns)
+    _count_late(client, settings, arm, made_of, ranges, now_ns)
+    return sum(len(run.windows) for run in ranges)
+
+
+def _built(
+    client: Client, settings: Settings, arm: str, from_s: int, until_s: int
+) -> dict[int, int]:
+    rows = client.query(
+        sql("built"),
+        parameters={
+            "experiment": settings.experiment,
+            "comparison": settings.comparisons[arm],
+            "arm": arm,
+            "from_ns": from_s * 10**9,
+            "until_ns": until_s * 10**9,
+        },
+    ).result_rows
+    return {int(start_s): int(exchanges) for start_s, exchanges in rows}
+
+
+def _build(
+    client: Client,
+    settings: Settings,
+    arm: str,
+    run: Range,
+    start_ns: int,
+    warm_up_ns: int,
+    version: int,
+) -> None:
+    """Pairs, then windows, then the totals that make them count, all in one version."""
+    references = (PRIMARY,) if settings.control in {None, arm} else (PRIMARY, settings.control)
+    parameters = {
+        "experiment": settings.experiment,
+        "config_hash": settings.config_hash,
+        "comparison": settings.comparisons[arm],
+        "arm": arm,
+        "control": references[1] if len(references) > 1 else "",
+        "seconds": settings.window_seconds,
+        "from_ns": max(run.from_s * 10**9, start_ns),
+        "until_ns": run.until_s * 10**9,
+        "warm_up_ns": min(warm_up_ns, FOREVER_NS),
+        "version": version,
+    }
+    for name in ("pairs", "windows_times", "windows_shares", "windows_ratios"):
+        client.command(sql(name), parameters=parameters)
+    judged = {
+        (start_s, reference): (pairs, excluded)
+        for start_s, reference, pairs, excluded in client.query(
+            sql("totals"), parameters=parameters
+        ).result_rows
+    }
+    rows = [
+        [
+            settings.experiment,
+            settings.comparisons[arm],
+            arm,
+            reference,
+            datetime.fromtimestamp(window.start_s, UTC),
+            settings.window_seconds,
+            window.exchanges,
+            window.by_arm.get(arm, 0),
+            *judged.get((window.start_s, reference), (0, {})),
+            version,
+        ]
+        for window in run.windows
+        for reference in references
+    ]
+    client.insert("window_totals", rows, column_names=_TOTALS)
+
+
+def _count_late(
+    client: Client,
+    settings: Settings,
+    arm: str,
+    made_of: Mapping[int, int],
+    ranges: list[Range],
+    now_ns: int,
+) -> None:
+    """Arrivals that came after their window had been built are counted, once a build."""
+    late = [
+        window.exchanges - made_of[window.start_s]
+        for run in ranges
+        for window in run.windows
+        if window.exchanges > made_of.get(window.start_s, window.exchanges)
+    ]
+    if late:
+        record(client, settings, arm, LATE, {"windows": len(late), "exchanges": sum(late)}, now_ns)
