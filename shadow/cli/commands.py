@@ -20,6 +20,7 @@ config_option = click.option(
     "-c",
     "--config",
     "config_path",
+    metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
     help="The experiment's configuration (YAML).",
@@ -83,7 +84,7 @@ def proxy(config_path: Path, worker: int | None) -> int:
 @cli.command()
 @config_option
 def collect(config_path: Path) -> int:
-    """Run the collector: from the stream into the store (embedded: with ClickHouse's HTTP interface)."""
+    """Run the collector: from the stream into the store."""
     from shadow.cli.services import collect as start
 
     return start(read_config(config_path))
@@ -101,7 +102,7 @@ def analyze(config_path: Path) -> int:
 @cli.command()
 @config_option
 def migrate(config_path: Path) -> int:
-    """Create or update the store's tables (`shadow up` and `shadow collect` do it by themselves)."""
+    """Create or update the store's tables; `up` and `collect` do it by themselves."""
     from shadow.cli.reading import migrate as start
 
     return start(read_config(config_path))
@@ -111,7 +112,12 @@ def migrate(config_path: Path) -> int:
 @config_option
 @click.option("--experiment", help="Another experiment than the configuration's.")
 @click.option(
-    "--format", "form", type=click.Choice(["md", "json"]), default="md", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["md", "json"]),
+    default="md",
+    show_default=True,
+    help="Markdown to read, or JSON for programs.",
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file."
@@ -127,7 +133,12 @@ def report(config_path: Path, experiment: str | None, form: str, output: Path | 
 @config_option
 @click.option("--candidate", help="Which candidate; required where there are several.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="One line to read, or JSON for programs.",
 )
 def gate(config_path: Path, candidate: str | None, form: str) -> int:
     """Print the verdict and exit with it: 0 promote, 1 reject, 3 hold."""
@@ -143,3 +154,48 @@ def config(config_path: Path) -> int:
     from shadow.cli.services import show_config
 
     return show_config(read_config(config_path))
+
+
+@cli.command()
+@click.option(
+    "--candidate",
+    type=click.Choice(["slow", "same"]),
+    default="slow",
+    show_default=True,
+    help="The simulated candidate: 15 % slower a token with 10 % other answers, or an equal one.",
+)
+@click.option("--engines", is_flag=True, help="Real llama.cpp servers (or your own), 40 prompts.")
+@click.option("--primary", metavar="URL", help="With --engines: your own engine as the primary.")
+@click.option("--candidate-url", metavar="URL", help="With --engines: your own candidate.")
+@click.option("--control-url", metavar="URL", help="With --engines: your own control.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where to write.  [default: out/demo or out/demo-engines]",
+)
+def demo(
+    candidate: str,
+    engines: bool,  # noqa: FBT001 click calls by name
+    primary: str | None,
+    candidate_url: str | None,
+    control_url: str | None,
+    out: Path | None,
+) -> int:
+    """Show the whole path on this machine, with a verdict at its end."""
+    if not engines and (primary or candidate_url or control_url):
+        raise click.UsageError("--primary, --candidate-url and --control-url go with --engines")
+    from shadow import demo as shown
+
+    if engines:
+        folder = out or Path("out/demo-engines")
+        return shown.run_engines(primary, candidate_url, control_url, folder)
+    return shown.run("same" if candidate == "same" else "slow", out or Path("out/demo"))
+
+
+def _engine_sim() -> click.Command:
+    from shadow.cli.simulation import command
+
+    return command()
+
+
+cli.add_command(_engine_sim())

@@ -27,6 +27,6 @@ def main() -> None:
         raise
     except BaseException:  # noqa: BLE001 the last guard
         traceback.print_exc()
-        print("shadow: this is a fault of shadow itself; see the lines above", file=sys.stderr)
+        sys.stderr.write("shadow: this is a fault of shadow itself; see the lines above\n")
         status = UNCAUGHT
     sys.exit(status)

@@ -1,22 +1,178 @@
-"""Commands that read the store: report, gate, migrate. They work while the services run, and after."""
+"""Commands that read the store: report, gate, migrate. They work while services run, and after."""
 
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.policy import Policy
-from shadow.config import Config, ConfigError, config_hash, load
+from analysis.policy import Policy, policy_hash
+from analysis.settings import Settings
+from shadow.config import Config, ConfigError, comparison_id, config_hash, load
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-    from analysis.service import Settings
-
 HOLD = 3
+USAGE = 2
+NOT_MIGRATED = frozenset({60, 81})
+"""ClickHouse's codes for an unknown table or database: nothing was collected yet."""
+
+
+def read_policy(config: Config) -> Policy:
+    """The policy that the configuration names, or the default one.
+
+    Raises:
+        ConfigError: a mistake in it, as one line with its file.
+    """
+    if config.policy is None:
+        return Policy()
+    try:
+        return load(config.policy, Policy, overrides=False)
+    except ConfigError as error:
+        raise ConfigError(f"policy: {str(error).removeprefix(f'{config.policy}: ')}") from None
+
+
+def analysis_settings(config: Config, experiment: str | None = None) -> Settings:
+    """What the analysis is told of a configuration: names and identities, nothing else."""
+    policy = read_policy(config)
+    builds = {name: arm.build for name, arm in config.arms.items()}
+    measured = config_hash(config)
+    return Settings(
+        experiment=experiment or config.experiment,
+        config_hash=measured,
+        candidates=tuple(config.candidates),
+        control=config.control,
+        comparisons={arm: _comparison(config, arm, measured, policy) for arm in config.arms},
+        policy=policy,
+        builds=builds,
+    )
+
+
+def _comparison(config: Config, arm: str, measured: str, policy: Policy) -> str:
+    builds = {"primary": config.primary.build, arm: config.arms[arm].build}
+    if config.control is not None:
+        builds[config.control] = config.arms[config.control].build
+    return comparison_id(config.experiment, arm, measured, policy_hash(policy), builds, {})
+
+
+def connect(config: Config, *, create: bool = False) -> Client:
+    """A client of the store by HTTP, as every process but the collector has it.
+
+    Args:
+        config: where it is.
+        create: whether the database may be missing, since it is about to be made.
+
+    Raises:
+        StoreUnavailable, StoreRefused: see collector.store.
+    """
+    from collector.store import StoreSettings
+    from collector.store import connect as by_http
+
+    store = config.store
+    database = None if create else store.database
+    return by_http(StoreSettings(f"http://{store.listen}", database, store.user, store.password))
+
+
+def _open_folder(config: Config, *, create: bool) -> Client:
+    from collector.store import open_folder
+
+    if create:
+        config.store.embedded.mkdir(parents=True, exist_ok=True)
+    return open_folder(config.store.embedded, None if create else config.store.database)
+
+
+@contextmanager
+def store(config: Config, *, create: bool = False) -> Iterator[Client]:
+    """The store by HTTP; when nothing serves it, its folder, opened in this process.
+
+    Raises:
+        StoreUnavailable, StoreRefused: see collector.store.
+    """
+    from collector.store import StoreUnavailable
+
+    try:
+        client = connect(config, create=create)
+    except StoreUnavailable:
+        client = _open_folder(config, create=create)
+    with closing(client):
+        yield client
+
+
+def migrate(config: Config) -> int:
+    """Bring the store's tables up to date; says what was applied."""
+    from collector.migrate import MigrationError, Retention
+    from collector.migrate import migrate as apply
+    from collector.store import StoreError
+
+    retention = Retention(int(config.retention.bodies), int(config.retention.measures))
+    try:
+        with store(config, create=True) as client:
+            applied = apply(client, config.store.database, retention)
+    except (StoreError, MigrationError) as error:
+        raise ConfigError(f"store: {error}") from None
+    for name in applied:
+        click.echo(name)
+    return 0
+
+
+def report(config: Config, experiment: str | None, form: str, output: Path | None) -> int:
+    """The comparison on stdout or in a file; HOLD with one line where none can be had."""
+    from analysis.report import markdown
+    from analysis.service import report as compare
+
+    settings = analysis_settings(config, experiment)
+    document, why = _read(config, lambda client: compare(client, settings))
+    if document is None:
+        click.echo(f"shadow report: {why}", err=True)
+        return HOLD
+    text = json.dumps(document, indent=2) + "\n" if form == "json" else markdown(document)
+    return _deliver(text, output)
+
+
+def gate(config: Config, candidate: str | None, form: str) -> int:
+    """The stored verdict as exit status; hold where none can be had, with the reason."""
+    from analysis.gate import gate as answer
+    from analysis.service import stored
+
+    settings = analysis_settings(config)
+    document, why = _read(config, lambda client: stored(client, settings))
+    said = answer(document, candidate, "json" if form == "json" else "text", why)
+    click.echo(said.line, err=said.code == USAGE)
+    return said.code
+
+
+def _read(
+    config: Config, read: Callable[[Client], dict[str, Any] | None]
+) -> tuple[dict[str, Any] | None, str]:
+    """What `read` finds in the store, or None and the reason."""
+    from collector.store import StoreError, StoreRefused, store_errors
+
+    try:
+        with store(config) as client, store_errors():
+            found = read(client)
+    except StoreRefused as error:
+        if error.code not in NOT_MIGRATED:
+            raise
+        return None, "no data yet"
+    except StoreError as error:
+        return None, f"the store cannot be read: {error}"
+    return found, "no verdict was written yet"
+
+
+def _deliver(text: str, output: Path | None) -> int:
+    """To stdout, or whole into a file: a reader never sees half of it."""
+    if output is None:
+        click.echo(text, nl=False)
+        return 0
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        partial.write_text(text, "utf-8")
+        partial.replace(output)
+    except OSError as error:
+        raise click.UsageError(f"-o {output}: {error.strerror or error}") from None
+    return 0

@@ -1,4 +1,4 @@
-"""From a configuration to running services: the configuration's words become each part's settings."""
+"""From a configuration to running services: its words become each part's settings."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def collect(config: Config) -> int:
 def analyze(config: Config) -> int:
     """The analysis in this process."""
     from analysis.service import run
+
     from shadow.cli.reading import analysis_settings, connect
 
     _die_with_supervisor()

@@ -148,9 +148,12 @@ def _refuse_literal_secrets(node: Any, path: tuple[str, ...]) -> None:
     if isinstance(node, dict):
         for key, value in node.items():
             _refuse_literal_secrets(value, (*path, key))
-    elif isinstance(node, str) and path and path[-1].lower() in SECRET_KEYS:
-        if node and not _REFERENCE.search(node):
-            raise ConfigError(f"{'.'.join(path)}: a secret stands written out; use ${{NAME}}")
+    elif isinstance(node, str) and _is_secret(path) and node and not _REFERENCE.search(node):
+        raise ConfigError(f"{'.'.join(path)}: a secret stands written out; use ${{NAME}}")
+
+
+def _is_secret(path: tuple[str, ...]) -> bool:
+    return bool(path) and path[-1].lower() in SECRET_KEYS
 
 
 def _resolve(node: Any, env: Mapping[str, str], path: tuple[str, ...]) -> Any:

@@ -63,7 +63,7 @@ def comparison_id(
 def masked(config: Config) -> dict[str, Any]:
     """The resolved configuration as plain values that load again, with every secret masked."""
     tree: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
-    return _mask(tree, ())
+    return {key: _mask(value, (key,)) for key, value in tree.items()}
 
 
 def _mask(node: Any, path: tuple[str, ...]) -> Any:

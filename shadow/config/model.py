@@ -1,4 +1,4 @@
-"""What may stand in shadow.yaml. Unknown keys are mistakes; so is a key whose feature is to come."""
+"""What may stand in shadow.yaml. Unknown keys are mistakes, as are keys of features to come."""
 
 from __future__ import annotations
 
