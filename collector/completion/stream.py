@@ -35,10 +35,11 @@ def events_of(answer: Answer) -> Events:
     items = Decoder().feed(answer.body[:head])
     tail = answer.body[head:]
     starts = [at + len(line) for line in _BLANK_LINES if (at := tail.find(line)) >= 0]
-    if not starts:
+    start = min(starts, default=len(tail))
+    if not tail[start:].strip():  # not one whole event: the last one began in the gap
         return Events(items, None, whole=False, end_seen=False)
-    decoder = Decoder(offset=head + answer.gap_bytes + min(starts))
-    items += decoder.feed(tail[min(starts) :])
+    decoder = Decoder(offset=head + answer.gap_bytes + start)
+    items += decoder.feed(tail[start:])
     return Events(items, decoder.close(), whole=False, end_seen=True)
 
 
