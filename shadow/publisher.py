@@ -152,8 +152,10 @@ class Publisher:
         while not closing:
             closing = self._closing.wait(WAKE_SECONDS)
             while batch := self._batch():
-                self._sender.send(batch)
-                self._done_bytes += sum(size_bytes for _, size_bytes, _ in batch)
+                try:
+                    self._sender.send(batch)
+                finally:
+                    self._done_bytes += sum(size_bytes for _, size_bytes, _ in batch)
                 due = self._account(due)
             due = self._account(due)
         self._published_final = self._sender.account(

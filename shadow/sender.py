@@ -6,8 +6,9 @@ Rules:
 2. A record that cannot be encoded is dropped and counted; the others of its batch go on.
 3. The loop needs the interpreter's lock more than we do: after `SLICE_SECONDS` of encoding the
    thread sleeps `PAUSE_SECONDS`, unless it is hurried (the queue is half full, or we close).
-4. `StreamFull` drops the batch (`log_full`). `StreamUnavailable` keeps it: connect again, with a
-   capped backoff, until it is stored or the process gives up.
+4. `StreamFull` drops the batch (`log_full`), `MessageTooLarge` what it names (`record_too_large`).
+   `StreamUnavailable` keeps the batch: connect again, with a capped backoff, until it is stored
+   or the process gives up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import structlog
 
 from shadow.accounting import Ledger
 from shadow.exchange import Accounting, DropReason, encode
-from shadow.stream import Message, Producer, StreamFull, StreamUnavailable
+from shadow.stream import Message, MessageTooLarge, Producer, StreamFull, StreamUnavailable
 
 if TYPE_CHECKING:
     from shadow.publisher import Publishable, Queued
@@ -69,17 +70,17 @@ class Sender:
         """
         going = self._encode_all(batch)
         try:
-            stored = self._store([message for _, message in going])
+            refused = self._store([message for _, message in going])
         except Abandoned:
             for item, _ in going:
                 self.drop(item, "shutdown")
             raise
-        for item, _ in going:
-            self._count(item, stored=stored)
+        for index, (item, _) in enumerate(going):
+            self._count(item, refused.get(index))
 
     def account(self, record: Accounting) -> bool:
         """Store an accounting record; False: the log is full, the next record says it all."""
-        return self._store([Message(record.worker.encode(), encode(record))])
+        return not self._store([Message(record.worker.encode(), encode(record))])
 
     def drop(self, item: Publishable, reason: DropReason) -> None:
         """Count an item whose sequence was given, and let its request go. Any thread."""
@@ -95,9 +96,9 @@ class Sender:
         if self.last_error is None:
             self.last_error = "closed"
 
-    def _count(self, item: Publishable, *, stored: bool) -> None:
-        if not stored:
-            self.drop(item, "log_full")
+    def _count(self, item: Publishable, refused: DropReason | None) -> None:
+        if refused:
+            self.drop(item, refused)
             return
         self._ledger.add(item.arm, "captured")
         self._ledger.release(item.token)
@@ -136,8 +137,8 @@ class Sender:
             self._complaints.add(kind)
             _log.error("record dropped, not encodable", error=kind, exc_info=error)
 
-    def _store(self, messages: Sequence[Message]) -> bool:
-        """Store all; False: the stream is full.
+    def _store(self, messages: Sequence[Message]) -> dict[int, DropReason]:
+        """Store what the stream takes; why not, by index, for the others.
 
         Raises:
             Abandoned: the process gave up before the stream came back.
@@ -146,14 +147,16 @@ class Sender:
         while True:
             try:
                 self._connected().append(messages)
+                self.last_error = None
+                return {}  # noqa: TRY300 the loop ends here or below, in the order of the outcomes
+            except MessageTooLarge as large:
+                self.last_error = None
+                return dict.fromkeys(large.indices, "record_too_large")
             except StreamFull as full:
                 self.last_error = _one_line(full)
-                return False
+                return dict.fromkeys(range(len(messages)), "log_full")
             except StreamUnavailable as unavailable:
                 self._lose(unavailable)
-            else:
-                self.last_error = None
-                return True
             if self._abandon.wait(backoff):
                 raise Abandoned
             backoff = min(2 * backoff, LONGEST_BACKOFF)
