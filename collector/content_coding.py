@@ -19,7 +19,7 @@ except ImportError:
 MOST_PLAIN_BYTES = 256 * 1024 * 1024
 _MOST_CODINGS = 3
 _IDENTITY = ("", "identity")
-_MEMBERS = {"gzip": (b"\x1f\x8b",), "x-gzip": (b"\x1f\x8b",), "zstd": (b"\x28\xb5\x2f\xfd",)}
+_MEMBERS = {"gzip": b"\x1f\x8b", "x-gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """How another member begins; deflate has none."""
 _DAMAGE = (zlib.error,) if zstd is None else (zlib.error, zstd.ZstdError)
 _RAW_DEFLATE, _ZLIB, _GZIP = -15, 15, 31
@@ -79,7 +79,7 @@ def _undo_one(name: str, coded: Plain, most: int) -> Plain:
         begin = max(begin, end)
         while portion:
             if inflater is not None and inflater.eof:
-                if not portion.startswith(_MEMBERS.get(name, ())):
+                if not _begins_member(name, portion):
                     break  # what stands behind the last member is nobody's
                 inflater = None
             inflater = inflater or _inflater(name, portion)
@@ -95,6 +95,12 @@ def _portions(coded: Plain) -> list[tuple[int, int]]:
     if not marks or marks[-1][1] < len(coded.body):
         marks.append((marks[-1][0] if marks else 0, len(coded.body)))
     return marks
+
+
+def _begins_member(name: str, portion: bytes) -> bool:
+    """Whether another member begins here, as far as the portion shows."""
+    start = _MEMBERS.get(name)
+    return start is not None and portion[: len(start)] == start[: len(portion)]
 
 
 def _inflate(name: str, inflater: _Inflater, portion: bytes, room: int) -> tuple[bytes, bytes]:

@@ -1,0 +1,52 @@
+"""A record becomes rows or a MalformedRecord, and nothing else."""
+
+import pytest
+from collecting.records import accounting, exchange
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector import decode
+from collector.decode import rows_of
+from shadow.exchange import MalformedRecord, encode
+
+GOOD = encode(exchange(body=b"data: [DONE]\n\n"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=12), st.integers(0, len(GOOD)), st.integers(0, 12))
+def test_damaged_records(junk, at, cut):
+    """A good record with bytes put in or taken out anywhere."""
+    try:
+        rows = rows_of(GOOD[:at] + junk + GOOD[at + cut :], "full")
+    except MalformedRecord:
+        pass
+    else:
+        assert set(rows) == {"exchanges", "bodies"}
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"null", b"[]", b'{"record":"other"}', b'{"record":"exchange"}', b"\xff"]
+)
+def test_what_is_no_record(bad):
+    """One line of reason each."""
+    with pytest.raises(MalformedRecord):
+        rows_of(bad, "text")
+
+
+def test_words_of_later_are_stored():
+    """Vocabularies are open on the wire: an unknown transport, role or counter is no dead letter."""
+    rows = rows_of(encode(exchange(transport="teleported", role="witness", probe="p2")), "text")
+    assert rows["exchanges"][0]["transport"] == "teleported"
+    late = accounting(counts=[{"arm": "a", "counter": "new", "value": 1}])
+    assert rows_of(encode(late), "text")["accounting"][0]["counter"] == "new"
+
+
+def test_a_mistake_of_ours_costs_one_record(monkeypatch):
+    """An exception of the decoder names itself and becomes that record's reason."""
+
+    def broken(_exchange):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(decode, "completion_of", broken)
+    with pytest.raises(MalformedRecord, match="decoder: ZeroDivisionError: oh"):
+        rows_of(GOOD, "text")

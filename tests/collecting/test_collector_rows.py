@@ -1,0 +1,156 @@
+"""Rows have the tables' columns, in their order, and values that their columns hold."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from collecting.answers import DONE, event, finish, text, usage
+from collecting.records import accounting, exchange
+
+from collector.decode import completion_of, e2e_ns_of, rows_of
+from collector.measures import measure
+from collector.rows import DECODER_VERSION, accounting_rows, body_row, exchange_row, worker_row
+from collector.sql import split_statements, tokens
+from shadow.exchange import RequestFacts, encode
+
+MIGRATIONS = Path(__file__).parents[2] / "collector" / "migrations"
+
+
+def columns_of(table):
+    """The columns of a CREATE TABLE among the migrations."""
+    for path in sorted(MIGRATIONS.glob("*.sql")):
+        for statement in split_statements(path.read_text()):
+            found = [
+                t for t in tokens(statement) if t.kind in ("word", "quoted") or t.text in "(,)"
+            ]
+            words = [t.text for t in found]
+            if words[:6] == ["CREATE", "TABLE", "IF", "NOT", "EXISTS", table]:
+                inside = [t for t in found[7 : words.index("ENGINE")] if t.depth == 1]
+                return [
+                    t.text.strip("`")
+                    for before, t in zip([None, *inside], inside, strict=False)
+                    if before is None or before.text == ","
+                ]
+    raise AssertionError(table)
+
+
+BODY = (
+    b"".join(event(each) for each in (text("Hi "), text("there"), finish("length"), usage(2)))
+    + DONE
+)
+RECORD = exchange(
+    body=BODY,
+    request=b'{"messages":[]}',
+    headers=[("content-type", "text/event-stream"), ("x", "\xe9")],
+)
+
+
+def rows(record=RECORD, capture="full"):
+    return rows_of(encode(record), capture)
+
+
+def test_the_columns_are_the_tables():
+    """Names and order as in the migrations."""
+    completion = completion_of(RECORD)
+    measures = measure(completion, None)
+    assert list(exchange_row(RECORD, completion, measures)) == columns_of("exchanges")
+    assert list(body_row(RECORD, completion, keep_raw=True)) == columns_of("bodies")
+    assert list(accounting_rows(accounting())[0]) == columns_of("accounting")
+    assert list(worker_row(accounting())) == columns_of("workers")
+
+
+def test_an_exchange_s_row():
+    """What stands in the record, what was read, what was measured."""
+    row = rows()["exchanges"][0]
+    assert (row["pair_id"], row["arm"], row["arrived_at"], row["version"]) == (
+        "p",
+        "primary",
+        100,
+        DECODER_VERSION,
+    )
+    assert (row["dialect"], row["outcome"], row["finish_reason"], row["failure"]) == (
+        "openai_chat",
+        "complete",
+        "length",
+        0,
+    )
+    assert (row["output_tokens"], row["token_source"], row["events"]) == (2, "usage", 5)
+    assert (row["text_chars"], row["error"], row["e2e_ms"]) == (8, "", 5.0)
+
+
+def test_failed_answers_say_why():
+    """The fault's type and message; the transport's own line where there was no answer."""
+    refused = rows(exchange(status=None, transport="connect_failed", error="connection refused"))[
+        "exchanges"
+    ][0]
+    assert (refused["outcome"], refused["error"], refused["failure"]) == (
+        "truncated_upstream",
+        "connect_failed: connection refused",
+        1,
+    )
+    assert refused["text_hash"] is None
+    failed = rows(exchange(body=b'data: {"error":{"type":"T","message":"m"}}\n\n'))["exchanges"][0]
+    assert failed["error"] == "T: m"
+
+
+@pytest.mark.parametrize(("capture", "raw"), [("full", BODY), ("text", b"")])
+def test_what_is_kept_of_a_body(capture, raw):
+    """Full keeps the bytes, text the words, measures neither."""
+    row = rows(capture=capture)["bodies"][0]
+    assert (row["raw"], row["request"]) == (raw, b'{"messages":[]}')
+    assert json.loads(row["answer"]) == [
+        {"index": 0, "text": "Hi there", "finish_reason": "length"}
+    ]
+    assert json.loads(row["headers"]) == [["content-type", "text/event-stream"], ["x", "é"]]
+    assert row["marks"] == [(5_000_000, len(BODY))]
+
+
+def test_measures_keep_no_body():
+    """No row of bodies at all."""
+    assert set(rows(capture="measures")) == {"exchanges"}
+
+
+def test_numbers_that_clients_chose_fit_their_columns():
+    """-1, 10**30 and infinity are no counts; they must not cost the record its place."""
+    facts = RequestFacts(max_tokens=-1, turns=10**30, tools=3, temperature=math.inf)
+    row = rows(RECORD.model_copy(update={"request_facts": facts}))["exchanges"][0]
+    assert (row["max_tokens"], row["turns"], row["tools"], row["temperature"]) == (
+        None,
+        None,
+        3,
+        None,
+    )
+
+
+def test_words_that_engines_chose_are_bounded():
+    """A finish reason or a model name of a megabyte does not become a dictionary's entry."""
+    body = event({**text("a"), "model": "m" * 10**6}) + DONE
+    assert len(rows(exchange(body=body))["exchanges"][0]["model_echoed"]) == 200
+
+
+def test_accounting():
+    """One row a counter; the worker's row says how far it has come."""
+    got = rows_of(encode(accounting()), "full")
+    assert [(r["counter"], r["reason"], r["value"]) for r in got["accounting"]] == [
+        ("eligible", "", 5),
+        ("dropped", "queue_full", 2),
+    ]
+    assert (
+        got["workers"][0]["low_water"],
+        got["workers"][0]["final"],
+        got["workers"][0]["high_sequence"],
+    ) == (None, 1, 9)
+
+
+def test_e2e():
+    """The last byte's arrival; null unless the answer ended by itself."""
+    assert e2e_ns_of(exchange(marks=[(5, 1), (9, 2)])) == 9
+    assert e2e_ns_of(exchange(marks=[], sent_ns=10, end_ns=30)) == 20
+    assert e2e_ns_of(exchange(marks=[])) is None
+    assert e2e_ns_of(exchange(marks=[(5, 1)], transport="reset")) is None
+
+
+def test_the_same_bytes_give_the_same_rows():
+    """What makes redelivery exact."""
+    assert rows() == rows()
