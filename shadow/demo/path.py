@@ -17,6 +17,7 @@ from shadow.demo.files import Ports
 
 READY_S = 60.0
 SETTLE_S = 45.0
+VERDICT_S = 20.0
 COMMAND_S = 60.0
 VERDICTS = {0: "promote", 1: "reject", 3: "hold"}
 PERMANENT = {2, 70}
@@ -60,16 +61,25 @@ def report(config: Path, output: Path) -> str:
     return output.read_text("utf-8")
 
 
-def gate(config: Path) -> tuple[str, str]:
-    """(verdict, the line that `shadow gate` printed).
+def gate(config: Path, up: Child) -> tuple[str, str]:
+    """(verdict, the gate's line), once a verdict was written.
 
     Raises:
-        DemoFailed: its exit is none of a verdict's.
+        DemoFailed: none was within the time, or the exit is none of a verdict's.
     """
-    done = _run(config, "gate")
-    if done.returncode not in VERDICTS:
-        raise DemoFailed(f"shadow gate: {_line(done)}")
-    return VERDICTS[done.returncode], done.stdout.strip()
+    deadline = time.monotonic() + VERDICT_S
+    while True:
+        up.check()
+        done = _run(config, "gate", "--format", "json")
+        if done.returncode not in VERDICTS:
+            raise DemoFailed(f"shadow gate: {_line(done)}")
+        said = json.loads(done.stdout)
+        if said["comparison"] is not None:
+            line = f"{said['candidate']}: {said['verdict']}: {said['reason']}"
+            return VERDICTS[done.returncode], line
+        if time.monotonic() > deadline:
+            raise DemoFailed(f"shadow gate: {said['reason']}, after {VERDICT_S:g} s")
+        time.sleep(0.5)
 
 
 def settle(config: Path, output: Path, sent: int, up: Child) -> tuple[dict[str, Any], bool]:

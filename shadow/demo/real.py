@@ -51,7 +51,7 @@ def run_engines(
 
 
 def _demo(primary: str | None, candidate: str | None, control: str | None, out: Path) -> None:
-    console, began = Console(), time.monotonic()
+    console, began = stage.terminal(), time.monotonic()
     own = given(primary, candidate, control)
     installed = None if own else llama.install(VENV, console)
     made = folder.make(out)
@@ -71,11 +71,8 @@ def _demo(primary: str | None, candidate: str | None, control: str | None, out: 
         )
         console.print("Stopping everything.")
         stage.say_killed(console, processes.stop())
-    console.print(
-        stage.next_steps(done, time.monotonic() - began, {"docs/attach.md": "your own gateway"}),
-        highlight=False,
-        markup=False,
-    )
+    steps = {"docs/attach.md": "your own gateway"}
+    stage.plainly(console, stage.next_steps(done, time.monotonic() - began, steps))
 
 
 def given(primary: str | None, candidate: str | None, control: str | None) -> list[Engine]:

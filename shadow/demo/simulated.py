@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
-
 from shadow.demo import files, folder, load, path, prompts, stage
 from shadow.demo.children import Child, Children, children, until
 from shadow.demo.files import Engine
@@ -20,6 +18,9 @@ STREAMED = 10
 ENGINE_READY_S = 20.0
 _LISTENING = re.compile(r"listening on (http://\S+)")
 
+STEADY = ("--model", MODEL, "--ttft-sigma", "0.1")
+"""A first token's time within a tenth or so, as of engines with room to spare: a minute's pairs
+tell 5 % from noise."""
 SLOW = ("--seed", "2", "--slowdown", "1.15", "--differ", "0.1")
 SAME = ("--seed", "2")
 
@@ -48,7 +49,7 @@ def run(
 
 
 def _demo(candidate: Literal["slow", "same"], out: Path, pairs: int, seconds: float) -> None:
-    console, began = Console(), time.monotonic()
+    console, began = stage.terminal(), time.monotonic()
     with children(out / "logs") as processes:
         console.print("Starting three simulated engines: primary, candidate, control.")
         done = stage.compare(
@@ -69,7 +70,7 @@ def _demo(candidate: Literal["slow", "same"], out: Path, pairs: int, seconds: fl
     }[candidate]
     more = {**other, "make demo-engines": "real engines: three llama.cpp servers"}
     steps = stage.next_steps(done, time.monotonic() - began, more)
-    console.print(steps, highlight=False, markup=False)
+    stage.plainly(console, steps)
 
 
 def start_engines(processes: Children, candidate: Literal["slow", "same"]) -> list[Engine]:
@@ -82,7 +83,7 @@ def start_engines(processes: Children, candidate: Literal["slow", "same"]) -> li
     }
     started = {
         arm: processes.start(
-            f"engine-{arm}", path.argv("engine-sim", "--port", "0", "--model", MODEL, *words)
+            f"engine-{arm}", path.argv("engine-sim", "--port", "0", *STEADY, *words)
         )
         for arm, words in options.items()
     }

@@ -18,6 +18,10 @@ from shadow.demo.children import Child, Children
 from shadow.demo.failure import DemoFailed
 from shadow.demo.files import Engine
 
+WIDTH = 120
+DEFINITIONS = "\n## What the figures mean"
+"""Where the report's reference part begins; it is written, not printed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -103,11 +107,25 @@ def show(console: Console, config: Path, out: Path, totals: load.Totals, up: Chi
         console.print(f"After {path.SETTLE_S:g} s some pairs are still missing; see the report.")
     if not any(c["pairs"]["complete"] for c in document["candidates"].values()):
         raise DemoFailed("the report has no complete pair")
-    console.print(Markdown(path.report(config, out / "report.md")))
-    verdict, line = path.gate(config)
+    text, _, definitions = path.report(config, out / "report.md").partition(DEFINITIONS)
+    console.print(Markdown(text))
+    if definitions:
+        console.print(f"What each figure means stands in {near(out)}/report.md.")
+    verdict, line = path.gate(config, up)
     console.print()
-    console.print(f"shadow gate: {line}", style="bold", highlight=False, markup=False)
+    plainly(console, f"shadow gate: {line}", style="bold")
     return verdict
+
+
+def terminal() -> Console:
+    """Where a demo prints: the terminal as it is, anything else wide enough for the table."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
+
+
+def plainly(console: Console, text: str, style: str = "") -> None:
+    """Print as it is: no colours guessed, no lines broken, so that a command can be copied."""
+    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def say_killed(console: Console, killed: Sequence[str]) -> None:

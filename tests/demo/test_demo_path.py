@@ -59,18 +59,40 @@ class Running:
         return None
 
 
+def gate_says(status, *, comparison="c1", reason="why"):
+    verdict = path.VERDICTS[status]
+    said = {"candidate": "fp8", "verdict": verdict, "reason": reason, "comparison": comparison}
+    return (status, json.dumps(said), "", "")
+
+
 @pytest.mark.parametrize(("status", "verdict"), path.VERDICTS.items())
 def test_gate(monkeypatch, tmp_path, status, verdict):
-    """The exit code is the verdict; the line is passed on."""
-    commands(monkeypatch, (status, "a line\n", "", ""))
-    assert path.gate(tmp_path) == (verdict, "a line")
+    """The exit code is the verdict; the reason is passed on."""
+    commands(monkeypatch, gate_says(status))
+    seen = path.gate(config_in(tmp_path), Child("shadow", Running(), tmp_path))
+    assert seen == (verdict, f"fp8: {verdict}: why")
+
+
+def test_gate_waits_for_a_verdict_that_was_written(monkeypatch, tmp_path):
+    """A hold because nothing was written yet is no verdict: it is waited for, within a bound."""
+    monkeypatch.setattr(path.time, "sleep", lambda _: None)
+    child, none = (
+        Child("shadow", Running(), tmp_path),
+        gate_says(3, comparison=None, reason="none yet"),
+    )
+    commands(monkeypatch, none, none, gate_says(1))
+    assert path.gate(config_in(tmp_path), child)[0] == "reject"
+    monkeypatch.setattr(path, "VERDICT_S", 0.02)
+    commands(monkeypatch, none)
+    with pytest.raises(DemoFailed, match="none yet"):
+        path.gate(config_in(tmp_path), child)
 
 
 def test_gate_that_did_not_work(monkeypatch, tmp_path):
-    """Exit 2 and 70 are no verdicts: the last line says why."""
+    """Exit 2 and 70 are no verdicts: the last line says why, the whole goes to a log."""
     commands(monkeypatch, (70, "", "Traceback\nshadow: broken install\n", ""))
     with pytest.raises(DemoFailed, match="shadow gate: shadow: broken install"):
-        path.gate(config_in(tmp_path))
+        path.gate(config_in(tmp_path), Child("shadow", Running(), tmp_path))
     assert "Traceback" in (tmp_path / "logs/gate.log").read_text()
 
 

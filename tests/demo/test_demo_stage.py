@@ -59,7 +59,11 @@ def shown(console, monkeypatch, tmp_path, *, complete, settled=True, verdict="re
     document = {"candidates": {"fp8": {"pairs": pairs}}}
     monkeypatch.setattr(stage.path, "settle", lambda *_: (document, settled))
     monkeypatch.setattr(
-        stage.path, "report", lambda *_: "| metric | delta |\n|-|-|\n| tpot | +15 % |\n"
+        stage.path,
+        "report",
+        lambda *_: (
+            "| metric | delta |\n|-|-|\n| tpot | +15 % |\n\n## What the figures mean\n\n- tpot: …\n"
+        ),
     )
     monkeypatch.setattr(
         stage.path, "gate", lambda *_: (verdict, f"{verdict}: the words of the gate")
@@ -77,6 +81,8 @@ def test_comparison_and_verdict_are_printed_whatever_they_are(
     """The demo expects nothing: it passes on what the product says."""
     assert shown(console, monkeypatch, tmp_path, complete=30, verdict=verdict) == verdict
     assert "tpot" in printed(console)
+    assert "tpot: …" not in printed(console)
+    assert "What each figure means stands in" in printed(console)
     assert f"shadow gate: {verdict}: the words of the gate" in printed(console)
 
 
