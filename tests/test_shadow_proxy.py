@@ -1,0 +1,201 @@
+"""`shadow proxy` as a process: what it starts, how it ends, and what a killed one leaves behind."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from shadow.accounting import Ledger
+from shadow.config import Config, ConfigError
+from shadow.exchange import Exchange, decode
+from shadow.proxy import run
+from shadow.stream.embedded import EmbeddedConsumer
+
+ANSWER = b'{"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}'
+
+
+class Engine(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-length", str(len(ANSWER)))
+        self.end_headers()
+        self.wfile.write(ANSWER)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def engine():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    server.handle_error = lambda *_: None  # a killed proxy resets its connections
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def tree(tmp_path, engine) -> dict:
+    return {
+        "experiment": "llama",
+        "listen": f"127.0.0.1:{free_port()}",
+        "capture": "full",
+        "primary": {"url": engine},
+        "arms": {"fp8": {"role": "candidate", "url": engine, "sample": 1}},
+        "stream": {"embedded": str(tmp_path / "stream")},
+        "store": {"embedded": str(tmp_path / "store")},
+        "state": str(tmp_path / "state"),
+        "admin": {"health": f"127.0.0.1:{free_port()}"},
+    }
+
+
+def get(address: str, path: str) -> tuple[int, bytes]:
+    with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def post(address: str) -> bytes:
+    with closing(http.client.HTTPConnection(address, timeout=10)) as connection:
+        connection.request("POST", "/v1/chat/completions", b'{"model":"m"}')
+        return connection.getresponse().read()
+
+
+@contextmanager
+def worker(tree, tmp_path):
+    """The command in a process of its own, ready."""
+    path = tmp_path / "shadow.json"
+    path.write_text(json.dumps(tree))
+    process = subprocess.Popen([sys.executable, "-m", "shadow", "proxy", "-c", str(path)])
+    try:
+        deadline = time.monotonic() + 30
+        while not ready(tree["admin"]["health"]):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until_captured(tree, count: int) -> None:
+    """Until both arms' exchanges are on the stream, as the health port says."""
+    wanted = {
+        b'shadow_captured_total{arm="%s"} %d.0' % (arm, count) for arm in (b"primary", b"fp8")
+    }
+    deadline = time.monotonic() + 20
+    while not wanted <= set(get(tree["admin"]["health"], "/metrics")[1].split(b"\n")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ready(address: str) -> bool:
+    try:
+        return get(address, "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def read_stream(tree) -> list:
+    with closing(EmbeddedConsumer(Path(tree["stream"]["embedded"]))) as consumer:
+        found = []
+        while more := consumer.poll(1000, 0.0):
+            found += more
+    return [decode(record.value) for record in found]
+
+
+def counts(record) -> dict:
+    return {(c.arm, c.counter): c.value for c in record.counts if c.value}
+
+
+def test_a_life_and_the_next_after_a_kill(tree, tmp_path):
+    """A request passes, both answers reach the stream, the health port counts them. Killed -9, the
+    next process says the dead one's last counts before its own; SIGTERM ends that one with 0, its
+    final record as the last word, and nothing left in the state's folder but the lock."""
+    with worker(tree, tmp_path) as process:
+        assert [post(tree["listen"]) for _ in range(3)] == [ANSWER] * 3
+        until_captured(tree, 3)
+        process.kill()
+    with worker(tree, tmp_path) as process:
+        assert post(tree["listen"]) == ANSWER
+        until_captured(tree, 1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+    records = read_stream(tree)
+    first = records[0].boot_id
+    dead = next(r for r in records if r.boot_id == first and getattr(r, "final", False))
+    assert counts(dead) == {
+        (arm, counter): 3
+        for arm in ("primary", "fp8")
+        for counter in ("eligible", "sampled", "captured")
+    }
+    following = records[records.index(dead) + 1 :]
+    assert {r.boot_id for r in following}.isdisjoint({first})
+    last = following[-1]
+    assert last.final
+    assert counts(last)["fp8", "captured"] == 1
+    exchanges = [(r.boot_id == first, r.arm) for r in records if isinstance(r, Exchange)]
+    assert sorted(exchanges) == sorted(
+        [(True, "primary"), (True, "fp8")] * 3 + [(False, "primary"), (False, "fp8")]
+    )
+    assert [file.name for file in Path(tree["state"]).iterdir()] == ["0.lock"]
+
+
+def taken(host: str, port: int):
+    return closing(socket.create_server((host, port)))
+
+
+@pytest.fixture
+def same_switch_interval():
+    before = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_what_is_taken_is_one_line_before_anything_is_served(tree, tmp_path, same_switch_interval):
+    """The health port, the worker's place, the port to listen on: each by its key's name."""
+    config = Config.model_validate(tree)
+    for key, port in (("admin.health", config.admin.health), ("listen", config.listen)):
+        with taken(port.host, port.port), pytest.raises(ConfigError) as refused:
+            run(config, "0")
+        assert str(refused.value).startswith(f"{key}: {port}: ")
+        assert "\n" not in str(refused.value)
+    ledger, _ = Ledger.open(config.state, "0", "llama", "c0ffee")
+    with pytest.raises(ConfigError, match=r"^state: .*the worker's place 0 already"):
+        run(config, "0")
+    ledger.close(published=True)
+
+
+def test_the_health_port_of_the_nth_worker_is_n_above(tree, same_switch_interval):
+    """Workers share the port that clients use, not the one that tells them apart."""
+    config = Config.model_validate(tree)
+    health = config.admin.health
+    with taken(health.host, health.port + 3), pytest.raises(ConfigError) as refused:
+        run(config, "3")
+    assert str(refused.value).startswith(f"admin.health: {health.host}:{health.port + 3}: ")
