@@ -247,5 +247,5 @@ class ArmRequest:
         """The connection has written the word into the capture."""
         self._finish("malformed", reason)
 
-    def upstream_full(self, *, full: bool) -> None:
+    def upstream_full(self) -> None:
         """The whole request is in the buffer already."""

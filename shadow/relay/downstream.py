@@ -85,13 +85,13 @@ class Downstream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Stamp before looking, then the next head, the body, or what comes ahead of its turn."""
         now = monotonic_ns()
-        if self._state == IDLE:
+        if self._state == IDLE and not self._ahead:
             self._next(now, data)
-        elif self._state == OPEN:
-            if self._upload is not None:
-                self._continue(data)
-            else:
-                self._hold_ahead(data)
+        elif self._state == OPEN and self._upload is not None:
+            self._continue(data)
+        elif self._state in {IDLE, OPEN}:
+            self._ahead += data
+            self._balance()
         elif self._state == TUNNEL and self._connection is not None:
             self._connection.transport.write(data)
 
@@ -158,7 +158,7 @@ class Downstream(asyncio.Protocol):
         self._connection = connection
         self._sent_bytes = 0
         self._sent = [] if connection is not None and relay.may_retry(head) else None
-        first = head.encode(relay.pool.prefix, relay.pool.authority)
+        first = head.encode(relay.pool.authority)
         if connection is None:
             relay.pool.connect(self)
         else:
@@ -166,6 +166,8 @@ class Downstream(asyncio.Protocol):
         if self._upload is None:
             self._ahead = rest
             self._pass(first, last=True)
+            if rest:
+                self._balance()
         elif rest:
             self._continue(rest, first)
         else:
@@ -181,8 +183,6 @@ class Downstream(asyncio.Protocol):
         )
         if self._full_since:
             connection.transport.pause_reading()
-        if connection.full:
-            self.upstream_full(full=True)
 
     def _continue(self, data: bytes, first: bytes = b"") -> None:
         """More of the upload; `first` is the head, when both came together."""
@@ -201,6 +201,7 @@ class Downstream(asyncio.Protocol):
                 self._connection.capture = None
         if end < len(data):
             self._ahead = data[end:]
+            self._balance()
             data = data[:end]
         if upload.done:
             self._upload = None
@@ -214,8 +215,7 @@ class Downstream(asyncio.Protocol):
         if connection is None:
             self._pending.append(data)
             self._sent_bytes += len(data)
-            if self._sent_bytes > AHEAD_BYTES and not last:
-                self._pause_client()
+            self._balance()
             return
         if self._sent is not None:
             self._remember(data)
@@ -232,19 +232,20 @@ class Downstream(asyncio.Protocol):
         else:
             self._sent.append(data)
 
-    def _hold_ahead(self, data: bytes) -> None:
-        self._ahead += data
-        if len(self._ahead) > AHEAD_BYTES:
-            self._pause_client()
-
-    def _pause_client(self) -> None:
-        self._read_paused = True
-        self._transport.pause_reading()
-
-    def _resume_client(self) -> None:
-        if self._read_paused:
-            self._read_paused = False
+    def _balance(self) -> None:
+        """Read the client on or not: bounded is what came ahead, what waits for a connection, and
+        what a slow upstream has not taken."""
+        connection = self._connection
+        if connection is None:
+            full = self._sent_bytes > AHEAD_BYTES and self._state == OPEN
+        else:
+            full = connection.full
+        full = full or len(self._ahead) > AHEAD_BYTES
+        if full and not self._read_paused:
+            self._transport.pause_reading()
+        elif self._read_paused and not full:
             self._transport.resume_reading()
+        self._read_paused = full
 
     def _client_gone(self) -> None:
         """It left inside an exchange."""
@@ -306,7 +307,8 @@ class Downstream(asyncio.Protocol):
     def _linger(self) -> None:
         """Close, but let the client read what it was told: what it still sends is read away."""
         self._state = LINGER
-        self._resume_client()
+        self._ahead = b""
+        self._balance()
         if not self._transport.is_closing():
             self._transport.write_eof()
             loop = asyncio.get_running_loop()
@@ -322,10 +324,11 @@ class Downstream(asyncio.Protocol):
         if plan is not None:
             plan.capture.connected_ns = monotonic_ns()
         self._take(connection)
-        self._resume_client()
         whole = self._upload is None
         if waited:
             connection.send(b"".join(waited), last=whole)
+        self._sent_bytes = 0
+        self._balance()
         if whole and plan is not None and not plan.settled:
             self._relay.sent(plan)
 
@@ -414,12 +417,9 @@ class Downstream(asyncio.Protocol):
             self._transport.write(raw)
         asyncio.get_running_loop().call_soon(reset, self._transport)
 
-    def upstream_full(self, *, full: bool) -> None:
-        """The upstream reads slowly: so is the client read."""
-        if full:
-            self._pause_client()
-        else:
-            self._resume_client()
+    def upstream_full(self) -> None:
+        """The upstream reads slowly, or has caught up: so is the client read."""
+        self._balance()
 
     # the ends
 
@@ -433,7 +433,7 @@ class Downstream(asyncio.Protocol):
         if self._ahead:
             connection.transport.write(self._ahead)
             self._ahead = b""
-        self._resume_client()
+        self._balance()
 
     def _retry(self, connection: Upstream) -> bool:
         """Once more on a new connection, if the old one was stale (contracts: retry_stale)."""
@@ -492,7 +492,8 @@ class Downstream(asyncio.Protocol):
             self._transport.close()
             return
         self._state = IDLE
-        self._resume_client()
+        if self._read_paused:
+            self._balance()
         if self._ahead and not self._full_since:
             asyncio.get_running_loop().call_soon(self._turn)
 
@@ -501,6 +502,7 @@ class Downstream(asyncio.Protocol):
         if self._state == IDLE and self._ahead and not self._transport.is_closing():
             ahead, self._ahead = self._ahead, b""
             self._next(monotonic_ns(), ahead)
+            self._balance()
 
     # drain
 

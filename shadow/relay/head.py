@@ -78,12 +78,12 @@ class RequestHead:
     """It is itself a mirror's (x-shadow-arm): never mirrored again."""
     opted_out: bool
 
-    def encode(self, prefix: bytes, authority: bytes) -> bytes:
-        """The head's bytes towards an upstream; `authority` is for a client that named no host."""
+    def encode(self, authority: bytes) -> bytes:
+        """The head's bytes towards the primary; `authority` is for a client that named no host."""
         lines = self.lines
-        if prefix or not self.http11:
-            lines = [b"%b %b%b HTTP/1.1" % (self.method, prefix, self.target), *lines[1:]]
-            if not self.http11 and not any(line[:5].lower() == b"host:" for line in lines):
+        if not self.http11:
+            lines = [b"%b %b HTTP/1.1" % (self.method, self.target), *lines[1:]]
+            if not any(line[:5].lower() == b"host:" for line in lines):
                 lines.append(b"Host: " + authority)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
@@ -205,11 +205,13 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:
             hosts += 1
             kept.append(line)
         elif kind == LENGTH:
+            value = line[colon + 1 :].strip(b" ")  # parsers differ on a tab here: refused
             if length is not None or not value.isdigit() or len(value) > _MAX_DIGITS:
                 raise BadRequest(400, "Content-Length is repeated or not a length")
             length = value
             kept.append(line)
         elif kind == CODING:
+            value = line[colon + 1 :].strip(b" ")
             if coding is not None or value.lower() != b"chunked" or not http11:
                 raise BadRequest(400, "Transfer-Encoding is not a lone chunked")
             coding = value

@@ -62,8 +62,8 @@ class Owner(Protocol):
     def answer_malformed(self, reason: str, raw: bytes) -> None:
         """No framing can be found, or it was broken; `raw` is what came last."""
 
-    def upstream_full(self, *, full: bool) -> None:
-        """The connection's write buffer is full, or has room again."""
+    def upstream_full(self) -> None:
+        """The connection's write buffer is `full`, or has room again."""
 
 
 class Upstream(asyncio.Protocol):
@@ -184,13 +184,13 @@ class Upstream(asyncio.Protocol):
         """The upstream reads slowly: the client is read no further."""
         self.full = True
         if self.owner is not None:
-            self.owner.upstream_full(full=True)
+            self.owner.upstream_full()
 
     def resume_writing(self) -> None:
         """There is room again."""
         self.full = False
         if self.owner is not None:
-            self.owner.upstream_full(full=False)
+            self.owner.upstream_full()
 
     # the answer's head
 

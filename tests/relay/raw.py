@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import socket
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+
+import uvloop
 
 from shadow.app import Ports, Proxy
 from shadow.config import Config
@@ -20,8 +23,13 @@ class Connection:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
-        self.received = b""
+        self._received = bytearray()
         self.unread = b""
+
+    @property
+    def received(self) -> bytes:
+        """All bytes that came."""
+        return bytes(self._received)
 
     async def some(self) -> bytes:
         """The next bytes, b'' at FIN."""
@@ -29,30 +37,30 @@ class Connection:
             data, self.unread = self.unread, b""
             return data
         data = await asyncio.wait_for(self.reader.read(65536), TIMEOUT_S)
-        self.received += data
+        self._received += data
         return data
 
     async def until(self, mark: bytes) -> bytes:
         """Everything up to and with `mark`; what follows waits."""
-        data = b""
-        while mark not in data:
-            more = await self.some()
-            if not more:
-                raise EOFError(data)
-            data += more
-        end = data.index(mark) + len(mark)
-        self.unread = data[end:]
-        return data[:end]
+        data = bytearray()
+        while (at := data.find(mark)) < 0:
+            data += await self._more(data)
+        end = at + len(mark)
+        self.unread = bytes(data[end:])
+        return bytes(data[:end])
 
     async def exactly(self, size: int) -> bytes:
-        data = b""
+        data = bytearray()
         while len(data) < size:
-            more = await self.some()
-            if not more:
-                raise EOFError(data)
-            data += more
-        self.unread = data[size:]
-        return data[:size]
+            data += await self._more(data)
+        self.unread = bytes(data[size:])
+        return bytes(data[:size])
+
+    async def _more(self, so_far: bytearray) -> bytes:
+        data = await self.some()
+        if not data:
+            raise EOFError(bytes(so_far[-200:]))
+        return data
 
     async def request(self) -> tuple[bytes, bytes]:
         """(head, body as it came) of one request or answer with a length or chunks."""
@@ -66,10 +74,10 @@ class Connection:
 
     async def rest(self) -> bytes:
         """Everything until FIN; a reset raises ConnectionResetError."""
-        data = b""
+        data = bytearray()
         while more := await self.some():
             data += more
-        return data
+        return bytes(data)
 
     async def write(self, data: bytes) -> None:
         self.writer.write(data)
@@ -264,3 +272,17 @@ async def proxy(primary: str, arms: dict[str, object] | None = None, lookup=None
         assert not ledger.held, "a token was not released"
         assert not running.totals.open_streams
         assert not running.totals.open_connections
+
+
+def in_loop(test):
+    """A plain test of an async function, on uvloop; bounded, so that a hang is a failure."""
+
+    @functools.wraps(test)
+    def plain(*args, **kwargs):
+        async def bounded() -> None:
+            async with asyncio.timeout(20):
+                await test(*args, **kwargs)
+
+        uvloop.run(bounded())
+
+    return plain
