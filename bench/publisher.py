@@ -40,7 +40,7 @@ class Item:
         self.size_bytes = len(body) + 1000
 
     def exchange(self, sequence: int) -> Exchange:
-        return Exchange.model_construct(
+        return Exchange(
             experiment="e", config_hash="c" * 16, pair_id="p" * 32, arm=self.arm, role="candidate",
             worker="proxy-0", boot_id="b" * 16, sequence=sequence, arrived_at=1, started_at=1,
             method="POST", path="/v1/chat/completions", status=200,
