@@ -1,0 +1,191 @@
+"""A remote stream that may be away: what it does not take waits in an embedded log, in order.
+
+Rules:
+
+1. While something waits, everything new waits behind it: one worker's order is kept.
+2. What waits is bounded (`StreamFull`, counted `log_full`), survives the process, and is sent by
+   the worker's next one before anything new.
+3. What is sent and not yet ticked off when the process dies is sent twice: readers are idempotent.
+4. A message that the remote can never take is made smaller; never an error, never in the way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from shadow.stream import Delivered, Message, MessageTooLarge, Producer, StreamUnavailable
+from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
+from shadow.stream.embedded.folder import PARTITION_SUFFIX, read_offsets
+from shadow.stream.embedded.sqlite import open_reader, translated
+
+GROUP = "spill"
+STEP_RECORDS = 256
+STEP_BYTES = 4 * 2**20
+FIRST_BACKOFF = 0.25
+LONGEST_BACKOFF = 10.0
+CLOSE_SECONDS = 5.0
+
+Shrink = Callable[[bytes, int], bytes | None]
+"""A value and the most bytes it may have: a smaller value that says so, or None."""
+
+
+def unread(folder: Path, worker: str) -> int:
+    """How many records of the worker wait in the folder."""
+    path = folder / f"{worker}{PARTITION_SUFFIX}"
+    done = read_offsets(folder, GROUP).get(worker, 0)
+    query = "SELECT coalesce(sum(first + count - max(first, ?1)), 0) FROM batches"
+    with translated(path), closing(open_reader(path)) as db:
+        return int(db.execute(f"{query} WHERE first + count > ?1", (done,)).fetchone()[0])
+
+
+class Spill:
+    """A `shadow.stream.Producer` in front of a remote one. `append` and `close`: one thread.
+
+    Args:
+        remote: where records belong; used by one thread at a time.
+        folder: of this worker alone.
+        worker: its name; the next process of that name finds what was left.
+        max_bytes: what may wait.
+        shrink: for a message that the remote can never take; without it, such a one is refused.
+    """
+
+    def __init__(
+        self,
+        remote: Producer,
+        folder: Path,
+        worker: str,
+        max_bytes: int = 2**30,
+        shrink: Shrink | None = None,
+    ) -> None:
+        self._remote, self._shrink = remote, shrink
+        self._folder, self._worker, self._max_bytes = folder, worker, max_bytes
+        self._spool: EmbeddedProducer | None = None
+        self._spooled = 0
+        self._direct = True
+        """Nothing waits: what comes goes to the remote."""
+        self._draining: threading.Thread | None = None
+        self._turn = threading.Lock()
+        self._closing = threading.Event()
+        self._close_by = 0.0
+        self.refused_total = 0
+        """Messages that even shrunk were too large for the remote."""
+        self.last_error: str | None = None
+        """Why the remote took nothing when it was last asked; None: it did."""
+
+    def spooled(self) -> int:
+        """How many messages wait: always the last ones that were appended. Any thread.
+
+        So a caller that remembers the arrivals of its last `spooled()` messages knows its low
+        water; what a former process left is counted too, as the oldest.
+        """
+        return self._spooled
+
+    def append(self, batch: Sequence[Message]) -> None:
+        """Give the batch to the remote, or to the disk while that is away.
+
+        Raises:
+            StreamFull: the bound of what may wait is reached.
+            StreamUnavailable: the folder cannot be used.
+        """
+        spool = self._opened()
+        with self._turn:
+            if self._direct and self._sent(batch):
+                return
+            spool.append(batch)
+            self._spooled += len(batch)
+            self._ensure_draining()
+
+    def close(self) -> None:
+        """Send what waits if the remote is there, for `CLOSE_SECONDS` at most; the rest stays."""
+        self._close_by = time.monotonic() + CLOSE_SECONDS
+        self._closing.set()
+        draining = self._draining
+        if draining is not None:
+            draining.join(CLOSE_SECONDS)
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+        if draining is None or not draining.is_alive():  # else it is blocked in the remote
+            self._remote.close()
+
+    def _opened(self) -> EmbeddedProducer:
+        """Not before the first append: SQLite's connection belongs to the thread that opens it."""
+        if self._spool is None:
+            self._spool = EmbeddedProducer(self._folder, self._worker, self._max_bytes)
+            self._spooled = unread(self._folder, self._worker)
+            if self._spooled:
+                self._ensure_draining()
+        return self._spool
+
+    def _ensure_draining(self) -> None:
+        if self._draining is not None and not self._direct and self._draining.is_alive():
+            return
+        if self._draining is not None:
+            self._draining.join()  # it has nothing left to do but to close its reader
+        self._direct = False
+        name = f"shadow-spill-{self._worker}"
+        self._draining = threading.Thread(target=self._drain, name=name, daemon=True)
+        self._draining.start()
+
+    def _drain(self) -> None:
+        """Until nothing waits, or the worker ends; if the folder fails, until the next append."""
+        try:
+            with closing(EmbeddedConsumer(self._folder, GROUP, STEP_BYTES)) as waiting:
+                while (batch := self._next(waiting)) and self._sent_at_last(batch):
+                    waiting.commit({batch[-1].partition: batch[-1].offset + 1})
+                    with self._turn:
+                        self._spooled -= len(batch)
+        except StreamUnavailable as unavailable:
+            self.last_error = " ".join(str(unavailable).split())
+
+    def _next(self, waiting: EmbeddedConsumer) -> Sequence[Delivered]:
+        """What waits longest; empty: the end, and the remote's turn again."""
+        if self._closing.is_set() and time.monotonic() > self._close_by:
+            return ()
+        if batch := waiting.poll(STEP_RECORDS, 0.0):
+            return batch
+        with self._turn:  # nothing can come in between now
+            batch = waiting.poll(STEP_RECORDS, 0.0)
+            self._direct = not batch
+            return batch
+
+    def _sent_at_last(self, batch: Sequence[Delivered]) -> bool:
+        messages = [Message(record.key, record.value) for record in batch]
+        backoff = FIRST_BACKOFF
+        while not self._sent(messages):
+            if self._closing.wait(backoff):
+                return False
+            backoff = min(2 * backoff, LONGEST_BACKOFF)
+        return True
+
+    def _sent(self, batch: Sequence[Message]) -> bool:
+        try:
+            self._send(batch)
+        except StreamUnavailable as unavailable:
+            self.last_error = " ".join(str(unavailable).split())
+            return False
+        self.last_error = None
+        return True
+
+    def _send(self, batch: Sequence[Message]) -> None:
+        try:
+            self._remote.append(batch)
+        except MessageTooLarge as refused:
+            large = [batch[n] for n in refused.indices]
+            small = [m for m in map(self._smaller(refused.limit_bytes), large) if m is not None]
+            self.refused_total += len(large) - len(small)
+            try:
+                self._remote.append(small)
+            except MessageTooLarge as again:
+                self.refused_total += len(again.indices)
+
+    def _smaller(self, limit_bytes: int) -> Callable[[Message], Message | None]:
+        def smaller(message: Message) -> Message | None:
+            value = self._shrink(message.value, limit_bytes) if self._shrink else None
+            return None if value is None else Message(message.key, value)
+
+        return smaller
