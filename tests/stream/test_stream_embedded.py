@@ -139,6 +139,23 @@ def test_the_number_of_the_expired_outlives_the_process(tmp_path, swept_always):
         producer.close()
 
 
+def test_a_clock_that_went_back_costs_no_young_record(
+    tmp_path, opened, read_all, swept_always, monkeypatch
+):
+    """Age takes the old from the log's beginning; what stands behind a young one waits for it."""
+    producer = opened(EmbeddedProducer(tmp_path, "proxy-0", max_age=60.0))
+    now = time.time_ns()
+    for minutes_old, value in ((5, b"old"), (0, b"young"), (5, b"stamped by a wrong clock")):
+        at = now - minutes_old * 60 * 10**9
+        monkeypatch.setattr(producing.time, "time_ns", lambda at=at: at)
+        producer.append([Message(b"", value)])
+    monkeypatch.setattr(producing.time, "time_ns", lambda: now)
+    producer.append([])
+    assert producer.expired_unread == 1
+    found = read_all(opened(EmbeddedConsumer(tmp_path)), 2)
+    assert [r.value for r in found] == [b"young", b"stamped by a wrong clock"]
+
+
 def test_read_records_stay_until_they_are_old(tmp_path, opened, read_all, swept_always):
     """A group that comes later still finds what another has read."""
     producer = opened(EmbeddedProducer(tmp_path, "proxy-0"))

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 from shadow.stream import Message, StreamUnavailable
@@ -116,7 +117,7 @@ class EmbeddedProducer:
         oldest = time.time_ns() - int(self._max_age * 1e9)
         query = "SELECT first, count, at FROM batches ORDER BY first LIMIT ?"
         rows = self._db.execute(query, (SWEEP_BATCHES,)).fetchall()
-        expired = [(first, count) for first, count, at in rows if at < oldest]
+        expired = [row[:2] for row in takewhile(lambda row: row[2] < oldest, rows)]
         if expired:
             read = self._read_upto()
             unread = sum(min(count, max(0, first + count - read)) for first, count in expired)
