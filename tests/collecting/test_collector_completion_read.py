@@ -359,7 +359,7 @@ def test_json_that_parsers_choke_on(odd):
     always_an_outcome(whole(odd.encode(), status=500))
 
 
-def test_a_million_tiny_events():
+def test_many_tiny_events():
     """Linear: ten times the events take about ten times as long."""
 
     def seconds(count):

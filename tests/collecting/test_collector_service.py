@@ -1,0 +1,143 @@
+"""`shadow collect` as a process: what is on the stream is in the store exactly once, whatever dies."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+from collecting.answers import DONE, event, finish, text, usage
+from collecting.records import accounting, exchange
+
+from collector.store import StoreError, StoreSettings, connect, store_errors
+from shadow.exchange import encode
+from shadow.stream import Message
+from shadow.stream.embedded import EmbeddedProducer
+
+RUN = """
+import sys
+from pathlib import Path
+from collector.batch import BatchLimits
+from collector.service import Settings, run
+folder, port = Path(sys.argv[1]), int(sys.argv[2])
+sys.exit(run(Settings(
+    stream=folder / "stream", store=folder / "store", listen=("127.0.0.1", port), database="shadow",
+    user="default", password="", retention_bodies_s=7e7, retention_measures_s=7e7, capture="text",
+    batch=BatchLimits(records=40, age_s=0.2),
+)))
+"""
+BODY = b"".join(event(each) for each in (text("Hi"), finish(), usage(1))) + DONE
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(folder, port):
+    argv = [sys.executable, "-c", RUN, str(folder), str(port)]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, start_new_session=True)
+
+
+@contextmanager
+def collecting(folder):
+    """A running collector, and a question of its store that waits for an answer."""
+    port = free_port()
+    process = start(folder, port)
+
+    def ask(query, wanted):
+        end = time.monotonic() + 30
+        while True:
+            try:
+                with (
+                    store_errors(),
+                    closing(connect(StoreSettings(f"http://127.0.0.1:{port}"))) as client,
+                ):
+                    if wanted(rows := client.query(query).result_rows):
+                        return rows
+            except StoreError as error:
+                rows = str(error)
+            assert process.poll() is None, process.stderr.read().decode()
+            assert time.monotonic() < end, rows
+            time.sleep(0.05)
+
+    try:
+        yield process, ask
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def produce(folder, numbers, *more):
+    values = [
+        encode(exchange(pair_id=f"p{n}", sequence=n, arrived_at=time.time_ns(), body=BODY))
+        for n in numbers
+    ]
+    with closing(EmbeddedProducer(folder / "stream", "w0")) as producer:
+        for value in (*values, *more):
+            producer.append([Message(b"k", value)])
+
+
+COUNTS = "SELECT count(), countIf(outcome = 'complete'), uniqExact(pair_id) FROM exchanges FINAL"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "stream").mkdir()
+    return tmp_path
+
+
+def test_from_the_stream_into_the_store(folder):
+    """Rows, bodies, counters and dead letters; SIGTERM drains and exits 0; a kill -9 in the middle
+    of a load loses and doubles nothing; the collector runs below the proxy's priority."""
+    produce(folder, range(1, 101), b"rubbish", encode(accounting(at=time.time_ns())))
+    with collecting(folder) as (process, ask):
+        assert ask(COUNTS, lambda rows: rows[0][0] == 100) == [(100, 100, 100)]
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 10
+        (letter,) = ask("SELECT source, reason, value FROM dead_letters", len)
+        assert letter[0].startswith("w0:")
+        assert (letter[1].split(":")[0], letter[2]) == ("record", "rubbish")
+        ask(
+            "SELECT value FROM accounting FINAL WHERE counter = 'eligible'",
+            lambda rows: rows == [(5,)],
+        )
+        ask(
+            "SELECT high_sequence, low_water, final FROM workers FINAL",
+            lambda rows: rows == [(9, None, 1)],
+        )
+        answers = "SELECT answer, raw, length(marks) FROM bodies FINAL WHERE pair_id = 'p7'"
+        ask(
+            answers,
+            lambda rows: rows == [('[{"index":0,"text":"Hi","finish_reason":"stop"}]', "", 1)],
+        )
+        produce(folder, range(101, 401))
+        ask(COUNTS, lambda rows: rows[0][0] > 150)
+        process.kill()
+    produce(folder, range(401, 451))
+    with collecting(folder) as (process, ask):
+        assert ask(COUNTS, lambda rows: rows[0][0] >= 450) == [(450, 450, 450)]
+        produce(folder, range(451, 471))
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0, process.stderr.read().decode()
+        assert time.monotonic() - begin < 15
+    with collecting(folder) as (_, ask):  # what came just before the drain was drained
+        assert ask(COUNTS, lambda rows: rows[0][0] >= 470) == [(470, 470, 470)]
+        assert ask("SELECT count() FROM dead_letters", len) == [(1,)]
+
+
+def test_a_second_collector_says_who_holds_the_place(folder):
+    """One line on stderr, exit 1."""
+    with collecting(folder) as (_, ask):
+        ask(COUNTS, len)
+        second = start(folder, free_port())
+        assert second.wait(30) == 1
+        message = second.stderr.read().decode()
+        second.stderr.close()
+        assert message.startswith("shadow collect: ")
+        assert message.count("\n") == 1
