@@ -6,7 +6,7 @@ window's weight below them. So a judgement costs what its windows cost, not what
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from analysis.compare.sample import Floats, Ints, Sample, Windows
 from analysis.compare.shares import share_difference
 from analysis.compare.sums import ratio_of_sums
 from analysis.compare.times import mean_log_ratio, quantile_log_ratio
-from analysis.metrics import split
+from analysis.metrics import Metric, split
 from analysis.policy import Blocks
 from analysis.queries import sql
 from analysis.statistics.blocks import block_of
@@ -43,6 +43,27 @@ class Contrast:
     reference: str
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One METRIC.STATISTIC's windows in full blocks."""
+
+    metric: Metric
+    statistic: str
+    windows: Windows
+    block: Ints
+    span_s: float
+
+    @property
+    def until_s(self) -> int:
+        """Later windows are in no full block yet."""
+        return int(self.windows.starts[-1]) + 1
+
+    @property
+    def p(self) -> float | None:
+        """Which quantile, if it is one."""
+        return int(self.statistic[1:]) / 100 if self.statistic[1:].isdigit() else None
+
+
 def samples(
     client: Client, contrast: Contrast, names: Iterable[str], blocks: Blocks
 ) -> dict[str, Sample]:
@@ -53,39 +74,46 @@ def samples(
         contrast: which windows.
         names: METRIC.STATISTIC each.
         blocks: how windows become blocks.
+
+    Raises:
+        Rewritten: a window changed meanwhile.
     """
     wanted = list(names)
     figures = _figures(client, contrast, sorted({split(name)[0].name for name in wanted}))
-    found = {}
+    cuts = {}
     for name in wanted:
-        metric, statistic = split(name)
-        windows = figures.get(metric.name)
-        if windows is None:
-            continue
-        every, least = _slices(blocks)
-        block = block_of(windows.starts, windows.n, every, least)
-        if block.max() < 0:
-            continue
-        full, block = windows.where(block >= 0), block[block >= 0]
-        seconds = blocks.window_seconds
-        span_s = float(full.starts[-1] + seconds - full.starts[0])
-        if metric.kind == "share":
-            found[name] = share_difference(full, block, span_s)
-        elif metric.kind == "ratio":
-            found[name] = ratio_of_sums(full, block, span_s)
-        elif statistic == "mean":
-            found[name] = mean_log_ratio(full, block, span_s)
-        else:
-            p = int(statistic.removeprefix("p")) / 100
-            found[name] = _quantile(client, contrast, metric.name, p, full, block, span_s)
-    return found
+        cut = _cut(name, figures, blocks)
+        if cut is not None:
+            cuts[name] = cut
+    found = _quantiles(client, contrast, {n: c for n, c in cuts.items() if c.p is not None})
+    found |= {name: _sums(cut) for name, cut in cuts.items() if cut.p is None}
+    return {name: found[name] for name in cuts}
 
 
-def _slices(blocks: Blocks) -> tuple[int, int]:
-    """A slice's length in seconds, and the least pairs of a block."""
-    if blocks.by == "count":
-        return 1, blocks.pairs or 1
+def _cut(name: str, figures: Mapping[str, Windows], blocks: Blocks) -> Cut | None:
+    metric, statistic = split(name)
+    windows = figures.get(metric.name)
+    if windows is None:
+        return None
+    every, least = (1, blocks.pairs or 1) if blocks.by == "count" else _by_time(blocks)
+    block = block_of(windows.starts, windows.n, every, least)
+    if block.max() < 0:
+        return None
+    full = windows.where(block >= 0)
+    span_s = float(full.starts[-1] + blocks.window_seconds - full.starts[0])
+    return Cut(metric, statistic, full, block[block >= 0], span_s)
+
+
+def _by_time(blocks: Blocks) -> tuple[int, int]:
     return int(blocks.every), blocks.min_pairs
+
+
+def _sums(cut: Cut) -> Sample:
+    if cut.metric.kind == "share":
+        return share_difference(cut.windows, cut.block, cut.span_s)
+    if cut.metric.kind == "ratio":
+        return ratio_of_sums(cut.windows, cut.block, cut.span_s)
+    return mean_log_ratio(cut.windows, cut.block, cut.span_s)
 
 
 def _scope(contrast: Contrast) -> dict[str, Any]:
@@ -100,56 +128,84 @@ def _scope(contrast: Contrast) -> dict[str, Any]:
 def _figures(client: Client, contrast: Contrast, metrics: list[str]) -> dict[str, Windows]:
     parameters = {**_scope(contrast), "metrics": metrics}
     result = client.query(sql("figures"), parameters=parameters, column_oriented=True)
-    if not result.row_count:
+    if not result.result_columns:
         return {}
-    names = np.asarray(result.result_columns[0])
-    columns = [np.asarray(column) for column in result.result_columns[1:]]
+    names, *columns = (np.asarray(column) for column in result.result_columns)
     everything = Windows(**dict(zip(COLUMNS, columns, strict=True)))
     return {str(name): everything.where(names == name) for name in np.unique(names)}
 
 
-def _quantile(
-    client: Client,
-    contrast: Contrast,
-    metric: str,
-    p: float,
-    windows: Windows,
-    block: Ints,
-    span_s: float,
-) -> Sample:
-    until_ns = (int(windows.starts[-1]) + 1) * 10**9
-    parameters = {**_scope(contrast), "metric": metric, "until_ns": until_ns}
-    here, there, beyond, reference_beyond = client.query(
-        sql("histogram"), parameters=parameters
-    ).result_rows[0]
-    totals = _histogram(here, beyond), _histogram(there, reference_beyond)
-    edges = [log_quantile(total, p) / BIN for total in totals]
-    below = _below(client, parameters, edges, windows.starts)
-    return quantile_log_ratio(windows, block, span_s, p, totals, below)
+def _quantiles(client: Client, contrast: Contrast, cuts: Mapping[str, Cut]) -> dict[str, Sample]:
+    """Two queries for all quantiles: where they lie, then what every window has below them."""
+    if not cuts:
+        return {}
+    totals = _histograms(client, contrast, cuts)
+    edges = {
+        name: [log_quantile(side, cut.p or 0) / BIN for side in totals[cut.metric.name]]
+        for name, cut in cuts.items()
+    }
+    known = {name: pair for name, pair in edges.items() if np.isfinite(pair).all()}
+    below = _below(client, contrast, cuts, known) if known else {}
+    return {
+        name: quantile_log_ratio(
+            cut.windows,
+            cut.block,
+            cut.span_s,
+            cut.p or 0,
+            totals[cut.metric.name],
+            below.get(name, (0 * cut.windows.n, 0 * cut.windows.n)),
+        )
+        for name, cut in cuts.items()
+    }
+
+
+def _histograms(
+    client: Client, contrast: Contrast, cuts: Mapping[str, Cut]
+) -> dict[str, tuple[Histogram, Histogram]]:
+    """This arm's and the reference's, by metric."""
+    untils = {cut.metric.name: cut.until_s for cut in cuts.values()}
+    parameters = {"metrics": list(untils), "untils": list(untils.values())}
+    rows = client.query(
+        sql("histograms"), parameters={**_scope(contrast), **parameters}
+    ).result_rows
+    return {
+        name: (_histogram(here, beyond), _histogram(there, reference_beyond))
+        for name, here, there, beyond, reference_beyond in rows
+    }
 
 
 def _histogram(summed: tuple[list[int], list[float]], infinite: float) -> Histogram:
-    return Histogram(
-        np.asarray(summed[0], dtype=np.int64), np.asarray(summed[1], dtype=np.float64), infinite
-    )
+    bins, counts = summed
+    return Histogram(np.asarray(bins, np.int64), np.asarray(counts, np.float64), infinite)
 
 
 def _below(
-    client: Client, parameters: dict[str, Any], edges: list[float], starts: Ints
-) -> tuple[Floats, Floats]:
-    """Each window's weight below both quantiles; zeros where one is infinite and nothing is known.
+    client: Client,
+    contrast: Contrast,
+    cuts: Mapping[str, Cut],
+    edges: Mapping[str, list[float]],
+) -> dict[str, tuple[Floats, Floats]]:
+    """Each window's weight below both sides' quantiles, by METRIC.STATISTIC.
 
     Raises:
-        Rewritten: these are not the windows of `starts`.
+        Rewritten: these are not the windows of the cut.
     """
-    if not np.isfinite(edges).all():
-        return np.zeros(len(starts)), np.zeros(len(starts))
+    parameters = {
+        "names": list(edges),
+        "asked": [cuts[name].metric.name for name in edges],
+        "untils": [cuts[name].until_s for name in edges],
+        "edges": [pair[0] for pair in edges.values()],
+        "reference_edges": [pair[1] for pair in edges.values()],
+    }
     result = client.query(
-        sql("below"),
-        parameters={**parameters, "edge": edges[0], "reference_edge": edges[1]},
-        column_oriented=True,
+        sql("below"), parameters={**_scope(contrast), **parameters}, column_oriented=True
     )
-    found, here, there = (np.asarray(column) for column in result.result_columns)
-    if not np.array_equal(found, starts):
-        raise Rewritten("a window was rewritten while it was judged")
-    return here.astype(np.float64), there.astype(np.float64)
+    columns = result.result_columns or [[]] * 4
+    names, starts, here, there = (np.asarray(column) for column in columns)
+    found = {}
+    for name in edges:
+        mine = names == name
+        if not np.array_equal(starts[mine], cuts[name].windows.starts):
+            raise Rewritten("a window was rewritten while it was judged")
+        found[name] = here[mine].astype(np.float64), there[mine].astype(np.float64)
+    return found

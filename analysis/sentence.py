@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from analysis.bounds import Bounds, side
 from analysis.compare.sample import Sample
 from analysis.metrics import Metric
-from analysis.scale import shown_change, shown_delta, shown_ends, shown_interval
+from analysis.scale import change, delta, ends, interval, unit
 
+_EQUAL = {"time": "as fast as", "ratio": "as much as", "share": "as many as"}
 _WORDS = {"time": ("slower", "faster"), "ratio": ("more", "less"), "share": ("more", "fewer")}
 
 
@@ -31,34 +32,28 @@ def sentence(facts: Facts, metric: Metric, sample: Sample | None, limits: Bounds
     """The sentence for a state; numbers as a person reads them, open ends as `?`."""
     if sample is None or limits is None or not math.isfinite(sample.estimate):
         return f"{facts.name}: {facts.reason}."
+    of = unit(metric)
     seen = f"{facts.name}: {_difference(facts, metric, sample)}"
+    low, high = interval(metric, limits)
     if facts.margin is None:
-        return f"{seen} ({shown_ends(metric, sample, limits)}), not gated."
-    limit = shown_change(metric, facts.margin * side(metric))
-    low, high = shown_interval(metric, limits)
+        return f"{seen} ({ends(low, high, of)}), not gated."
+    limit = change(facts.margin * side(metric), of)
     if facts.state == "fail":
-        least = shown_change(metric, low if side(metric) > 0 else high)
-        return (
-            f"{seen} (at least {least}, a false alarm in at most "
-            f"{limits.alpha_reject:.2%} of such runs), beyond the limit of {limit}."
-        )
-    ends = shown_ends(metric, sample, limits)
+        least = change(low if side(metric) > 0 else high, of)
+        risk = f"a false alarm in at most {limits.alpha_reject:.2%} of such runs"
+        return f"{seen} (at least {least}, {risk}), beyond the limit of {limit}."
     if facts.state == "pass":
-        return f"{seen} (always-valid: {ends}), within the limit of {limit}."
-    return f"{seen} ({ends}), {facts.reason}; the limit is {limit}{_more(facts)}."
+        return f"{seen} (always-valid: {ends(low, high, of)}), within the limit of {limit}."
+    return f"{seen} ({ends(low, high, of)}); {facts.reason}; the limit is {limit}{_more(facts)}."
 
 
 def _difference(facts: Facts, metric: Metric, sample: Sample) -> str:
-    delta = shown_delta(metric, sample.estimate)
-    amount = shown_change(metric, abs(delta)).lstrip("+")
-    word = _WORDS[metric.kind][0 if delta >= 0 else 1]
-    return (
-        f"{facts.candidate} is {amount} {word} than {facts.reference}".replace(
-            "is 0.0 % slower than", "is as fast as"
-        )
-        if metric.kind == "time"
-        else f"{facts.candidate} has {amount} {word} than {facts.reference}"
-    )
+    shown = change(delta(metric, sample.estimate), unit(metric))
+    word = _WORDS[metric.kind][1 if shown.startswith("-") else 0]
+    verb = "is" if metric.kind == "time" else "has"
+    if float(shown.split()[0]) == 0:
+        return f"{facts.candidate} {verb} {_EQUAL[metric.kind]} {facts.reference}"
+    return f"{facts.candidate} {verb} {shown[1:]} {word} than {facts.reference}"
 
 
 def _more(facts: Facts) -> str:

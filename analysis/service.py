@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 NICE = 10
 REST_S = 2.0
-BUSY_SHARE = 0.1
-"""A look that takes long is followed by a rest nine times as long."""
+BUSY_SHARE = 0.25
+"""A look that takes long is followed by a rest three times as long, up to `MOST_REST_S`."""
+MOST_REST_S = 30.0
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_REFUSALS = 5
 """So many refusals of a reachable store in a row end the process; a supervisor starts it again."""
@@ -79,7 +80,7 @@ def run(
             first = memory.watermark_ns == 0
             memory = look(client, settings, memory, time.time_ns(), whole=first or last)
             failures, refusals = 0, 0
-            rest_s = max(REST_S, (time.monotonic() - began) * (1 / BUSY_SHARE - 1))
+            rest_s = _rest(time.monotonic() - began)
         except (StoreAway, ClickHouseError, OSError, Rewritten) as error:
             refusals = refusals + 1 if _refused(error) else 0
             rest_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
@@ -92,6 +93,10 @@ def run(
             log.info("ended", looked_at_all=failures == 0)
             return 1 if refusals >= MOST_REFUSALS else 0
         stop.wait(rest_s)
+
+
+def _rest(looked_s: float) -> float:
+    return min(max(REST_S, looked_s * (1 / BUSY_SHARE - 1)), MOST_REST_S)
 
 
 def _connected(connect: Callable[[], Client]) -> Client:

@@ -109,11 +109,14 @@ def judge_now(
     start = dict(started(client, settings, candidate)).get(settings.comparisons[candidate])
     counted, share = _counted(client, settings, candidate, account, start)
     reference = settings.control or PRIMARY
+    judged_by = _samples(client, settings, candidate, reference)
     evidence = Evidence(
         candidate=candidate,
         reference=reference,
-        samples=_samples(client, settings, candidate, reference),
-        against_primary=_samples(client, settings, candidate, PRIMARY),
+        samples=judged_by,
+        against_primary=judged_by
+        if reference == PRIMARY
+        else _samples(client, settings, candidate, PRIMARY),
         test_bed=_samples(client, settings, settings.control, PRIMARY) if settings.control else {},
         coverage=share,
         attempt=start.attempt if start else 1,

@@ -1,10 +1,20 @@
--- The weight below a quantile in every window before `until`, on both sides; the quantile's own
--- bin counts in proportion. `edge` = ln(quantile) / 0.005.
+-- The weight below quantiles in every window that ends before the metric's `until`, on both sides;
+-- the quantile's own bin counts in proportion. An edge is ln(quantile) / 0.005.
+WITH arrayJoin(
+    arrayZip(
+        {names:Array(String)},
+        {asked:Array(String)},
+        {untils:Array(Int64)},
+        {edges:Array(Float64)},
+        {reference_edges:Array(Float64)}
+    )
+) AS quantile
 SELECT
+    quantile.1 AS name,
     toInt64(toUnixTimestamp(`window`)) AS starts,
-    arraySum((bin, weight) -> weight * greatest(0., least(1., {edge:Float64} - bin)), bins, counts) AS here,
+    arraySum((bin, weight) -> weight * greatest(0., least(1., quantile.4 - bin)), bins, counts) AS here,
     arraySum(
-        (bin, weight) -> weight * greatest(0., least(1., {reference_edge:Float64} - bin)),
+        (bin, weight) -> weight * greatest(0., least(1., quantile.5 - bin)),
         reference_bins,
         reference_counts
     ) AS there
@@ -15,8 +25,8 @@ WHERE experiment = {experiment:String}
     AND reference_arm = {reference:String}
     AND replica = 0
     AND probe = 'none'
-    AND metric = {metric:String}
-    AND `window` < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
+    AND metric = quantile.2
+    AND toUnixTimestamp(`window`) < quantile.3
     AND n > 0
     AND (`window`, version) IN
     (
@@ -27,4 +37,4 @@ WHERE experiment = {experiment:String}
             AND candidate = {arm:String}
             AND reference_arm = {reference:String}
     )
-ORDER BY starts
+ORDER BY name, starts

@@ -12,8 +12,8 @@ INSERT INTO windows
 WITH
     log(10) AS most,
     multiIf(isInfinite(x), most, isInfinite(y), -most, greatest(-most, least(most, log(x / y)))) AS d,
-    toInt32(floor(log(x) / 0.005)) AS bin,
-    toInt32(floor(log(y) / 0.005)) AS reference_bin
+    toInt32(if(isFinite(x), floor(log(x) / 0.005), 0)) AS bin,
+    toInt32(if(isFinite(y), floor(log(y) / 0.005), 0)) AS reference_bin
 SELECT
     {experiment:String}, {comparison:String}, {arm:String}, reference_arm, replica, probe,
     fromUnixTimestamp64Nano(start * 1000000000, 'UTC'), toUInt32({seconds:Int64}), metric,

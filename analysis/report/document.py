@@ -12,7 +12,7 @@ from analysis.accounting import Account
 from analysis.judge import Evidence, Judgement, Reading
 from analysis.metrics import split
 from analysis.report.definitions import definitions
-from analysis.scale import shown_delta, shown_interval
+from analysis.scale import delta, interval, unit
 from analysis.settings import Settings
 
 SCHEMA = 1
@@ -65,17 +65,17 @@ def _metric(reading: Reading, evidence: Evidence) -> dict[str, Any]:
     primary = evidence.against_primary.get(reading.name)
     controlled = evidence.reference != "primary"
     known = sample is not None and math.isfinite(sample.estimate)
-    interval = shown_interval(metric, limits) if known and limits is not None else (None, None)
+    ends = interval(metric, limits) if known and limits is not None else (None, None)
     return {
         "primary": _finite(primary.reference_value if primary else None),
         "candidate": _finite(sample.value if sample else None),
         "control": _finite(sample.reference_value if sample and controlled else None),
         "reference": evidence.reference,
-        "delta": _finite(shown_delta(metric, sample.estimate)) if sample and known else None,
-        "vs_primary": _finite(shown_delta(metric, primary.estimate)) if primary else None,
-        "interval": [_finite(end) for end in interval],
+        "delta": _finite(delta(metric, sample.estimate)) if sample and known else None,
+        "vs_primary": _finite(delta(metric, primary.estimate)) if primary else None,
+        "interval": [_finite(end) for end in ends],
         "margin": reading.margin,
-        "unit": "share" if metric.kind == "share" else "ratio",
+        "unit": unit(metric),
         "value_unit": metric.unit,
         "better": metric.better,
         "family": metric.family,
@@ -115,13 +115,12 @@ def document(
         counted: pairs by candidate.
         accounts: every arm's accounting.
     """
-    first, *others = settings.candidates
+    identities = {name: settings.comparisons[name] for name in settings.candidates}
+    alone = next(iter(parts), None) if len(settings.candidates) == 1 else None
     tree: dict[str, Any] = {
         "schema": SCHEMA,
         "experiment": settings.experiment,
-        "comparison": settings.comparisons[first]
-        if not others
-        else {name: settings.comparisons[name] for name in settings.candidates},
+        "comparison": identities[alone] if alone else identities,
         "config_hash": settings.config_hash,
         "policy_hash": settings.policy_hash,
         "window": _window(settings, counted),
@@ -130,7 +129,7 @@ def document(
         "cost": {"note": "not yet: what an answer costs is not in this version"},
         "definitions": definitions(parts),
     }
-    return tree if others else {"verdict": parts[first]["verdict"], **tree}
+    return {"verdict": parts[alone]["verdict"], **tree} if alone else tree
 
 
 def _window(settings: Settings, counted: Mapping[str, Counted]) -> dict[str, Any]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from analysis.scale import change, ends
+
 Tree = Mapping[str, Any]
+SIDES = ("primary", "candidate", "control")
 MARKS = {"pass": "pass", "fail": "**FAIL**", "open": "open", "not_gated": "not gated"}
 
 
@@ -18,7 +21,7 @@ def markdown(report: Tree) -> str:
         lines += _candidate(name, part)
     lines += _accounting(report["accounting"]["arms"])
     lines += ["## What the figures mean", ""]
-    lines += [f"- **{name}**: {meaning}." for name, meaning in report["definitions"].items()]
+    lines += [f"- **{name}**: {meaning}" for name, meaning in report["definitions"].items()]
     identity = f"configuration {report['config_hash']}, policy {report['policy_hash']}"
     return "\n".join([*lines, "", f"Report schema {report['schema']}; {identity}.", ""])
 
@@ -49,17 +52,16 @@ def _candidate(name: str, part: Tree) -> list[str]:
 
 
 def _row(name: str, figures: Tree) -> tuple[str, ...]:
-    unit = figures["value_unit"]
-    values = (_value(figures[side], unit) for side in ("primary", "candidate", "control"))
-    low, high = (_change(end, figures["unit"]) for end in figures["interval"])
+    of = figures["unit"]
+    values = (_value(figures[side], figures["value_unit"]) for side in SIDES)
+    low, high = figures["interval"]
     sign = -1 if figures["better"] == "higher" else 1
-    margin = None if figures["margin"] is None else sign * figures["margin"]
     return (
         name,
         *values,
-        _change(figures["delta"], figures["unit"]),
-        "" if low == high == "" else f"{low or '?'} … {high or '?'}",
-        _change(margin, figures["unit"]),
+        "" if figures["delta"] is None else change(figures["delta"], of),
+        "" if low is None and high is None else ends(low, high, of),
+        "" if figures["margin"] is None else change(sign * figures["margin"], of),
         MARKS[figures["state"]],
     )
 
@@ -71,12 +73,6 @@ def _value(value: float | None, unit: str) -> str:
         return f"{value:.2%}"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit}"
-
-
-def _change(fraction: float | None, unit: str) -> str:
-    if fraction is None:
-        return ""
-    return f"{fraction * 100:+.2f} pp" if unit == "share" else f"{fraction * 100:+.1f} %"
 
 
 def _accounting(arms: Tree) -> list[str]:

@@ -111,15 +111,20 @@ class World:
         }
         self.client.insert("workers", [list(row.values())], column_names=list(row))
 
-    def count(self, seconds: float, arm: str, counter: str, value: int, reason="", boot="b1") -> None:
+    def count(
+        self, seconds: float, arm: str, counter: str, value: int, reason="", boot="b1"
+    ) -> None:
         row = [self.experiment, "c1", "w1", boot, arm, counter, reason, value, at(seconds)]
         names = "experiment config_hash worker boot_id arm counter reason value at sequence"
-        self.client.insert(
-            "accounting", [[*row, int(seconds * 1000)]], column_names=names.split()
-        )
+        self.client.insert("accounting", [[*row, int(seconds * 1000)]], column_names=names.split())
 
     def traffic(
-        self, seconds: int, pairs_a_second: int, arms: dict[str, dict], seed: int = 1, first: int = 0
+        self,
+        seconds: int,
+        pairs_a_second: int,
+        arms: dict[str, dict],
+        seed: int = 1,
+        first: int = 0,
     ) -> None:
         """Paired log-normal times; `arms` scales tpot and failures: {"fp8": {"tpot": 1.15}}."""
         rng = np.random.default_rng(seed)

@@ -1,5 +1,6 @@
--- One metric's histograms over all windows before `until`: this arm's and the reference's.
+-- Histograms over all windows that end before the metric's `until`, this arm's and the reference's.
 SELECT
+    toString(metric) AS name,
     sumMap(bins, counts) AS here,
     sumMap(reference_bins, reference_counts) AS there,
     sum(infinite) AS beyond,
@@ -11,8 +12,8 @@ WHERE experiment = {experiment:String}
     AND reference_arm = {reference:String}
     AND replica = 0
     AND probe = 'none'
-    AND metric = {metric:String}
-    AND `window` < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
+    AND metric IN {metrics:Array(String)}
+    AND toUnixTimestamp(`window`) < transform(toString(metric), {metrics:Array(String)}, {untils:Array(Int64)}, 0)
     AND (`window`, version) IN
     (
         SELECT `window`, version
@@ -22,3 +23,4 @@ WHERE experiment = {experiment:String}
             AND candidate = {arm:String}
             AND reference_arm = {reference:String}
     )
+GROUP BY name

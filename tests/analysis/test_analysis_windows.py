@@ -1,0 +1,341 @@
+"""Pairs and windows in the real engine: what is paired, what is excluded, rewriting and late arrivals."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from analysis.closing import Progress
+from analysis.evidence import Contrast, samples
+from analysis.look import Memory, look
+from analysis.metrics import metrics
+from analysis.policy import Policy
+from analysis.queries import sql
+from analysis.windows import Arrivals, changed
+from analysis.workers import standing
+
+from .arrays import mean_of, quantile_of
+from .world import POLICY, T0
+
+S = 10**9
+
+
+def run(world, settings, now_s=100, memory=None):
+    return look(world.client, settings, memory or Memory(), T0 + now_s * S, whole=True)
+
+
+def pairs(world, columns, where="1", final="FINAL"):
+    return world.client.query(
+        f"SELECT {columns} FROM pairs {final} WHERE experiment = '{world.experiment}' AND {where} "
+        "ORDER BY pair_id, arm, reference_arm"
+    ).result_rows
+
+
+def totals(world, reference="primary", arm="fp8"):
+    return world.client.query(
+        "SELECT toUnixTimestamp(window) - 1790000000, exchanges, captured, pairs, excluded "
+        f"FROM window_totals FINAL WHERE experiment = '{world.experiment}' "
+        f"AND candidate = '{arm}' AND reference_arm = '{reference}' ORDER BY window"
+    ).result_rows
+
+
+def test_every_contrast_of_one_request(world):
+    """The candidate against primary and control, and the control against primary; texts by the primary's."""
+    world.exchange(0.1, "p1", "primary", text_hash=1, tpot_ms=20)
+    world.exchange(0.1, "p1", "fp8", text_hash=2, tpot_ms=23)
+    world.exchange(0.1, "p1", "control", text_hash=1, tpot_ms=21)
+    world.exchange(0.2, "p2", "primary")
+    world.exchange(0.2, "p2", "fp8", text_hash=None)
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings())
+    found = pairs(
+        world,
+        "pair_id, arm, reference_arm, tpot_ms, reference_tpot_ms, mismatch, reference_mismatch",
+    )
+    assert found == [
+        ("p1", "control", "primary", 21, 20, 0, 0),
+        ("p1", "fp8", "control", 23, 21, 1, 0),
+        ("p1", "fp8", "primary", 23, 20, 1, 0),
+        ("p2", "fp8", "primary", 20, 20, None, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("primary", "fp8", "reason"),
+    [
+        ({"failure": 1, "outcome": "http_error"}, {}, "primary_failed"),
+        ({"failure": None, "outcome": "client_disconnected"}, {}, "client_cancelled"),
+        ({}, {"failure": None, "transport": "client_disconnected"}, "client_cancelled"),
+        ({}, {"failure": None, "outcome": "truncated_capture"}, "truncated_capture"),
+        ({}, {"failure": 1, "transport": "cut_by_drain"}, "cut_by_drain"),
+        ({}, {"failure": 1, "transport": "deadline_short"}, "deadline_short"),
+        ({"failure": 1, "outcome": "not_a_completion"}, {}, "not_a_completion"),
+        ({}, {"failure": None, "outcome": "a word of tomorrow"}, "unknown_outcome"),
+        ({}, {"failure": 1, "outcome": "http_error"}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_exclusions_are_named(world, primary, fp8, reason):
+    """A pair that says nothing about the candidate is left out with its reason; a failure is not."""
+    world.exchange(0.1, "p1", "primary", **primary)
+    world.exchange(0.1, "p1", "fp8", **fp8)
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings(control=None))
+    assert pairs(world, "excluded") == [(reason,)]
+    expected = {reason: 1} if reason else {}
+    assert totals(world) == [(0, 2, 1, 0 if reason else 1, expected)]
+
+
+def test_a_failed_answer_is_infinitely_slow_and_has_no_text(world):
+    """Also where it came back fast, or never had a time; what the reference lacks stays out."""
+    world.exchange(0.1, "p1", "primary", tpot_ms=None)
+    world.exchange(
+        0.1, "p1", "fp8", failure=1, outcome="http_error", ttft_any_ms=1.0, e2e_ms=None, text_hash=2
+    )
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings(control=None))
+    ((ttft, e2e, mismatch, failure),) = pairs(world, "ttft_any_ms, e2e_ms, mismatch, failure")
+    assert (math.isinf(ttft), math.isinf(e2e), mismatch, failure) == (True, True, None, 1)
+    rows = world.client.query(
+        "SELECT metric, n, infinite, reference_infinite, sum_wd, n_plus FROM windows FINAL "
+        f"WHERE experiment = '{world.experiment}' AND metric IN ('e2e', 'tpot', 'failure') ORDER BY metric"
+    ).result_rows
+    assert rows == [
+        ("e2e", 1, 1, 0, pytest.approx(math.log(10)), 0),
+        ("failure", 1, 0, 0, 0, 1),
+        ("tpot", 0, 0, 0, 0, 0),
+    ]
+
+
+def test_warm_up_is_the_first_pairs_and_does_not_move(world):
+    """The first five are left out and counted, whichever look sees them; later looks keep the end."""
+    settings = world.settings(control=None, policy={**POLICY, "warm_up": {"pairs": 5}})
+    world.traffic(1, 4, {"fp8": {}})
+    world.store()
+    world.heard(1, 1)
+    memory = run(world, settings, 1)
+    assert totals(world) == [(0, 8, 4, 0, {"warm_up": 4})]
+    world.traffic(2, 4, {"fp8": {}}, first=1)
+    world.store()
+    world.heard(4, 4)
+    run(world, settings, 4, memory)
+    assert [row[3:] for row in totals(world)] == [(0, {"warm_up": 4}), (3, {"warm_up": 1}), (4, {})]
+
+
+def test_a_window_waits_until_it_is_closed(world):
+    """Nothing is built of a window that a live worker has not passed, nor before its records are stored."""
+    settings = world.settings(control=None)
+    world.traffic(3, 2, {"fp8": {}})
+    late = world.pending_rows.pop()
+    world.store()
+    world.heard(3, 2.5)
+    memory = run(world, settings, 3)
+    assert totals(world) == []
+    world.store([late])
+    memory = run(world, settings, 4, memory)
+    assert [row[0] for row in totals(world)] == [0, 1]
+    world.heard(5, 5)
+    run(world, settings, 5, memory)
+    assert [row[0] for row in totals(world)] == [0, 1, 2]
+
+
+def test_a_dead_worker_s_missing_sequences_are_lost(world):
+    """Sampled 4, stored 3: pending while it lives, lost after 30 s of silence, and the window closes."""
+    settings = world.settings(control=None)
+    for i in range(4):
+        world.exchange(0.1 + i / 10, f"p{i}", "primary")
+        world.exchange(0.1 + i / 10, f"p{i}", "fp8")
+    world.pending_rows.pop()
+    world.store()
+    world.heard(2, 2)
+    for arm in ("primary", "fp8"):
+        world.count(2, arm, "sampled", 4)
+    before = standing(world.client, settings, Progress(), T0 + 3 * S)
+    assert (before.watermark_ns, before.accounts["fp8"].pending) == (None, 1)
+    after = standing(world.client, settings, Progress(), T0 + 33 * S)
+    assert (after.watermark_ns, after.accounts["fp8"].lost) == (T0 + S, 1)
+    run(world, settings, 33)
+    assert totals(world) == [(0, 7, 3, 3, {})]
+
+
+def test_redelivery_changes_nothing(world):
+    """Every record stored twice: the same pairs, windows, accounting, and no rewriting."""
+    settings = world.settings()
+    world.traffic(3, 5, {"fp8": {}, "control": {}})
+    rows = world.pending_rows
+    world.store()
+    world.heard(4, 4)
+    memory = run(world, settings, 4)
+    first = (
+        totals(world),
+        world.client.query(
+            f"SELECT * FROM windows FINAL WHERE experiment = '{world.experiment}'"
+        ).result_rows,
+    )
+    world.store(rows)
+    run(world, settings, 5, memory)
+    again = (
+        totals(world),
+        world.client.query(
+            f"SELECT * FROM windows FINAL WHERE experiment = '{world.experiment}'"
+        ).result_rows,
+    )
+    assert again == first
+    assert standing(world.client, settings, Progress(), T0 + 5 * S).accounts["fp8"].captured == 15
+
+
+def test_a_late_arrival_rewrites_its_window_and_is_counted(world):
+    """The window rises a version, holds what all would have given at once, and `late` says how many."""
+    settings = world.settings(control=None)
+    world.traffic(3, 5, {"fp8": {}})
+    late = [row for row in world.pending_rows if row["pair_id"] == "p1-2"]
+    world.pending_rows = [row for row in world.pending_rows if row["pair_id"] != "p1-2"]
+    world.store()
+    world.heard(4, 4, dropped_sequences=2)
+    memory = run(world, settings, 4)
+    versions = dict(_versions(world))
+    world.store(late)
+    run(world, settings, 6, memory)
+    assert [row[3] for row in totals(world)] == [5, 5, 5]
+    assert [
+        old != new for (_, new), old in zip(_versions(world), versions.values(), strict=True)
+    ] == [False, True, False]
+    detail = world.client.query(
+        f"SELECT detail FROM events WHERE experiment = '{world.experiment}' AND kind = 'late'"
+    ).result_rows
+    assert [json.loads(text) for (text,) in detail] == [{"windows": 1, "exchanges": 2}]
+
+
+def _versions(world):
+    return world.client.query(
+        f"SELECT window, version FROM window_totals FINAL WHERE experiment = '{world.experiment}' ORDER BY window"
+    ).result_rows
+
+
+def test_a_rewritten_window_leaves_nothing_of_its_former_self(world):
+    """A better decoder takes a value away: no bin, no metric and no pair of the former reading is seen."""
+    settings = world.settings(control=None)
+    world.traffic(1, 40, {"fp8": {}})
+    rows = world.pending_rows
+    world.store()
+    world.heard(2, 2)
+    memory = run(world, settings, 2)
+    contrast = Contrast(world.experiment, settings.comparisons["fp8"], "fp8", "primary")
+    assert "tpot.mean" in samples(
+        world.client, contrast, ["tpot.mean", "e2e.p50"], settings.policy.blocks
+    )
+    world.store([{**row, "version": 2, "tpot_ms": None} for row in rows])
+    world.exchange(0.99, "p-late", "primary")
+    world.store()
+    run(world, settings, 3, memory)
+    again = samples(world.client, contrast, ["tpot.mean", "e2e.p50"], settings.policy.blocks)
+    assert list(again) == ["e2e.p50"]
+
+
+def test_half_a_rewriting_is_not_seen(world):
+    """Windows of a version that no totals name (a process killed in between) do not count."""
+    settings = world.settings(control=None)
+    world.traffic(1, 40, {"fp8": {}})
+    world.store()
+    world.heard(2, 2)
+    run(world, settings, 2)
+    contrast = Contrast(world.experiment, settings.comparisons["fp8"], "fp8", "primary")
+    before = samples(world.client, contrast, ["tpot.mean"], settings.policy.blocks)["tpot.mean"]
+    world.client.command(
+        "INSERT INTO windows SELECT * REPLACE (version + 1 AS version, n * 2 AS n) "
+        f"FROM windows WHERE experiment = '{world.experiment}'"
+    )
+    after = samples(world.client, contrast, ["tpot.mean"], settings.policy.blocks)["tpot.mean"]
+    assert after.pairs == before.pairs
+
+
+def test_windows_give_what_the_pairs_give(world):
+    """Mean and quantiles by way of windows equal those of the plain arrays, failures included."""
+    settings = world.settings(control=None)
+    world.traffic(20, 25, {"fp8": {"tpot": 1.1, "failure": 0.02}})
+    world.store()
+    world.heard(21, None)
+    run(world, settings, 22)
+    rows = pairs(world, "toUnixTimestamp(arrived_at) AS t, tpot_ms, reference_tpot_ms")
+    ordered = np.array(sorted(rows, key=lambda row: row[0]))
+    x, y = ordered[:, 1], ordered[:, 2]
+    contrast = Contrast(world.experiment, settings.comparisons["fp8"], "fp8", "primary")
+    found = samples(
+        world.client, contrast, ["tpot.mean", "tpot.p50", "tpot.p95"], settings.policy.blocks
+    )
+    expected = {
+        "tpot.mean": mean_of(x, y, 25),
+        "tpot.p50": quantile_of(x, y, 0.5, 25),
+        "tpot.p95": quantile_of(x, y, 0.95, 25),
+    }
+    for name, sample in expected.items():
+        assert found[name].estimate == pytest.approx(sample.estimate)
+        assert found[name].influences == pytest.approx(sample.influences, abs=1e-9)
+
+
+def test_ratios_of_sums_in_windows(world):
+    """Tokens by seconds where both answered, tokens by answers; a failed answer is in neither sum."""
+    world.exchange(0.1, "p1", "primary", output_tokens=11, decode_ms=200)
+    world.exchange(0.1, "p1", "fp8", output_tokens=21, decode_ms=500)
+    world.exchange(0.2, "p2", "primary")
+    world.exchange(0.2, "p2", "fp8", failure=1, outcome="http_error")
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings(control=None))
+    rows = world.client.query(
+        "SELECT metric, n, numerator, denominator, reference_numerator, reference_denominator "
+        f"FROM windows FINAL WHERE experiment = '{world.experiment}' "
+        "AND metric IN ('tokens_per_s', 'output_tokens') ORDER BY metric"
+    ).result_rows
+    assert rows == [("output_tokens", 1, 21, 1, 11, 1), ("tokens_per_s", 1, 20, 0.5, 10, 0.2)]
+
+
+def test_runs_of_windows_are_bounded():
+    """Neighbours are built together up to a bound; what stands is left alone; one large window is its own."""
+    held = [Arrivals(s, n, {}) for s, n in ((0, 5), (1, 5), (2, 5), (5, 50), (6, 1), (7, 1))]
+    runs = [(r.from_s, r.until_s) for r in changed(held, {6: 1}, 1, most=10)]
+    assert runs == [(0, 2), (2, 3), (5, 6), (7, 8)]
+    assert list(changed(held, {w.start_s: w.exchanges for w in held}, 1)) == []
+
+
+def test_the_statements_know_every_metric():
+    """A time of metrics.toml is in the windows of times, a share in those of shares, and so on."""
+    text = {"time": "windows_times", "share": "windows_shares", "ratio": "windows_ratios"}
+    for metric in metrics().values():
+        if metric.name != "client_wait":  # the proxy's own; 0 on every mirrored arm
+            assert f"('{metric.name}'," in sql(text[metric.kind])
+
+
+def test_a_changed_policy_counts_from_its_start(world):
+    """Arrivals before it belong to the former comparison; alpha shrinks with the attempt."""
+    first = world.settings(control=None)
+    world.traffic(2, 5, {"fp8": {}})
+    world.store()
+    world.heard(3, 3)
+    run(world, first, 3)
+    second = type(first)(
+        **{
+            **first.__dict__,
+            "comparisons": {"fp8": "other"},
+            "policy": Policy.model_validate({**POLICY, "coverage": 0.9}),
+        }
+    )
+    run(world, second, 4)
+    world.traffic(2, 5, {"fp8": {}}, first=4)
+    world.store()
+    world.heard(7, 7)
+    run(world, second, 7)
+    rows = world.client.query(
+        f"SELECT comparison, sum(pairs) FROM window_totals FINAL WHERE experiment = '{world.experiment}' GROUP BY comparison ORDER BY comparison"
+    ).result_rows
+    assert dict(rows)["other"] == 10
+    detail = world.client.query(
+        f"SELECT detail FROM events WHERE experiment = '{world.experiment}' AND comparison = 'other' AND kind = 'comparison_started'"
+    ).result_rows
+    assert [(json.loads(text)["attempt"]) for (text,) in detail] == [2]
