@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +109,5 @@ class Completion:
     """The engine repeated the whole text where deltas belong; it was undone."""
     text_whole: bool = True
     """False where a gap in the capture hides some of the text."""
-    server: dict[str, Any] = field(default_factory=dict)
-    """Timings that the engine itself reported, as it named them."""
+    server: dict[str, float] = field(default_factory=dict)
+    """Figures that the engine itself reported (timings, metrics), as it named them."""

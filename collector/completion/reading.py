@@ -104,7 +104,7 @@ class Reading:
         self.answer_end: int | None = None
         self.first_tokens = 0
         self.unreadable = 0
-        self.server: dict[str, Any] = {}
+        self.server: dict[str, float] = {}
         self.vectors = 0
 
     def choice(self, index: object) -> Parts:
@@ -126,7 +126,8 @@ class Reading:
         timing = nvext.get("timing") if isinstance(nvext, dict) else None
         for timings in (document.get("timings"), document.get("metrics"), timing):
             if isinstance(timings, dict):
-                self.server.update(timings)
+                known = {clean(name): finite(value) for name, value in timings.items()}
+                self.server.update({k: v for k, v in known.items() if v is not None})
 
     def count_usage(self, usage: object) -> None:
         """Later usage replaces earlier, key by key; it is never summed."""

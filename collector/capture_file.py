@@ -1,0 +1,124 @@
+"""`shadow decode`: one captured exchange in a file, read as the collector reads it.
+
+The file's format stands in tests/captures/README.md; what comes out, in docs/decode.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from collector.completion import Answer, Choice, Completion, read
+from collector.measures import failure_of, measure
+
+
+class NotACapture(ValueError):
+    """The file is no capture; one line says why."""
+
+
+def decode_file(path: Path) -> dict[str, Any]:
+    """What the answer in the file was, as one JSON object.
+
+    Raises:
+        NotACapture: it cannot be read, is no JSON, or misses what a capture has.
+    """
+    try:
+        capture = json.loads(path.read_bytes())
+    except OSError as error:
+        raise NotACapture(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise NotACapture(f"{path}: not JSON: {error}") from None
+    try:
+        answer = answer_of(capture)
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        raise NotACapture(f"{path}: not a capture: {type(error).__name__}: {error}") from None
+    return decoded(answer)
+
+
+def answer_of(capture: Any) -> Answer:
+    """The answer that a capture holds; raises LookupError, TypeError or ValueError for others."""
+    response = capture["response"]
+    if type(status := response["status"]) is not int and status is not None:
+        raise TypeError("response.status is no number")
+    return Answer(
+        path=str(capture["request"]["path"]),
+        status=status,
+        headers=[(str(name), str(value)) for name, value in response["headers"]],
+        body=_body(response["body"], response.get("body_encoding", "utf-8")),
+        marks=[(round(ms * 1e6), int(end)) for ms, end in response["marks_ms_end"]],
+        transport=_transport(response),
+        error=None if response["framing_complete"] else str(response.get("ended_by") or ""),
+    )
+
+
+def decoded(answer: Answer) -> dict[str, Any]:
+    """The documented object: null where a thing is not there or a metric is undefined."""
+    completion = read(answer)
+    ended = answer.transport == "complete" and answer.marks
+    measures = measure(completion, answer.marks[-1][0] if ended else None)
+    return {
+        "dialect": completion.dialect or None,
+        "streamed": completion.streamed,
+        "status": completion.status,
+        "transport": completion.transport,
+        "outcome": completion.outcome,
+        "error": asdict(completion.fault) if completion.fault else None,
+        "model": completion.model,
+        "fingerprint": completion.fingerprint,
+        "choices": [_choice(choice) for choice in completion.choices],
+        "usage": _usage(completion),
+        "tokens": asdict(completion.tokens),
+        "events": len(completion.timeline.data_ns),
+        "unreadable_events": completion.unreadable_events,
+        "cumulative": completion.cumulative,
+        "server": completion.server,
+        "output_tokens": completion.tokens.count,
+        "failure": failure_of(completion),
+        "mismatch": None,
+        "client_wait_ms": None,
+        **asdict(measures),
+    }
+
+
+def _body(body: object, encoding: str) -> bytes:
+    if not isinstance(body, str):
+        raise TypeError("response.body is no text")
+    if encoding == "utf-8":
+        return body.encode()
+    if encoding != "base64":
+        raise ValueError(f"response.body_encoding {encoding!r} is neither utf-8 nor base64")
+    try:
+        return base64.b64decode(body, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"response.body: {error}") from None
+
+
+def _transport(response: dict[str, Any]) -> str:
+    if response["framing_complete"]:
+        return "complete"
+    ended_by = str(response.get("ended_by") or "").lower()
+    if "client" in ended_by:
+        return "client_disconnected"
+    return "reset" if "reset" in ended_by else "truncated"
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    return {
+        "index": choice.index,
+        "text": choice.text,
+        "reasoning": choice.reasoning or None,
+        "refusal": choice.refusal or None,
+        "tool_calls": [asdict(call) for call in choice.tool_calls],
+        "finish_reason": choice.finish_reason,
+        "stop_reason": choice.stop_reason,
+        "logprobs": [asdict(each) for each in choice.logprobs] or None,
+        "token_ids": list(choice.token_ids) or None,
+    }
+
+
+def _usage(completion: Completion) -> dict[str, int | None] | None:
+    return asdict(completion.usage) if completion.usage else None
