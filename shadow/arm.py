@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shadow.config.model import Limits
     from shadow.exchange import Exchange
     from shadow.relay.addresses import Lookup
-    from shadow.relay.head import AnswerHead
+    from shadow.relay.answer import AnswerHead
     from shadow.relay.upstream import Upstream
 
 
@@ -108,8 +108,8 @@ class Arm:
         if len(self.open) >= self._concurrency:
             self.ledger.add(self.name, "dropped", "concurrency")
             return None
-        self.ledger.hold(request.token)
         mirrored = ArmRequest(self, request, len(self.open))
+        self.ledger.hold(request.token)
         self.open[mirrored] = None
         mirrored.begin()
         return mirrored
@@ -243,7 +243,7 @@ class ArmRequest:
         """The connection has written the word into the capture."""
         self._finish("truncated" if error is None else "reset")
 
-    def answer_malformed(self, reason: str, raw: bytes) -> None:
+    def answer_malformed(self, reason: str, raw: bytes) -> None:  # noqa: ARG002 no client sees it
         """The connection has written the word into the capture."""
         self._finish("malformed", reason)
 

@@ -18,7 +18,8 @@ from shadow.redact import recorded_path, redacted
 
 if TYPE_CHECKING:
     from shadow.headers import ArmHeaders
-    from shadow.relay.head import AnswerHead, RequestHead
+    from shadow.relay.answer import AnswerHead
+    from shadow.relay.head import RequestHead
 
 MAX_MARKS: Final = 1_000_000
 _OVERHEAD_BYTES: Final = 2048

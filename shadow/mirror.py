@@ -47,7 +47,6 @@ class Mirror:
             config.limits.answer_tail,
         )
         self.request_bytes = config.limits.request_bytes
-        self.open_primaries = 0
         self._paths = frozenset(path.encode() for path in config.mirror_paths)
         self._sampler = Sampler(config.experiment)
         self._ready: list[Plan] = []
@@ -95,10 +94,12 @@ class Mirror:
             try:
                 plan.start_arms()
             except Exception as error:  # noqa: BLE001 the other plans go on; this one is counted
-                self.failed(error)
+                self.failed(error, plan)
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, plan: Plan | None = None) -> None:
         """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""
+        if plan is not None:
+            plan.abandon()
         self.totals.mirror_errors += 1
         self.totals.last_mirror_error = f"{type(error).__name__}: {error}"
 

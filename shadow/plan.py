@@ -24,6 +24,7 @@ class Plan:
     __slots__ = (
         "_arms",
         "_gone_after_ns",
+        "_held",
         "_mirror",
         "_pieces",
         "_primary_ended",
@@ -40,14 +41,13 @@ class Plan:
         self._pieces: list[bytes] = []
         self._size = 0
         self._gone_after_ns = -1
+        self._held = True
         self._primary_ended = False
         self._started: list[ArmRequest] | None = None
         self.settled = False
         self.request = request
-        self.capture = Capture(
-            mirror.primary, request, request.arrived_at, start_ns, mirror.open_primaries
-        )
-        mirror.open_primaries += 1
+        others = max(mirror.totals.open_streams - 1, 0)
+        self.capture = Capture(mirror.primary, request, request.arrived_at, start_ns, others)
 
     def add(self, pieces: list[bytes]) -> bool:
         """More of the request's body; False when it became too large to mirror: let go of it."""
@@ -56,7 +56,7 @@ class Plan:
         if self._size > self._mirror.request_bytes:
             self._settle()
             self._mirror.skip(self._mirror.arms, "body_too_large")
-            self._mirror.ledger.release(self.request.token)
+            self._release()
             return False
         self._pieces += pieces
         return True
@@ -85,16 +85,15 @@ class Plan:
                         mirrored.censor(self._gone_after_ns)
         finally:
             if self._primary_ended:
-                self._mirror.publisher.offer(self.capture)
+                self._offer()
 
     def primary_ended(self) -> None:
         """The primary's capture is complete, in whatever way."""
         if self._primary_ended or not self.settled:
             return
         self._primary_ended = True
-        self._mirror.open_primaries -= 1
         if self._started is not None:
-            self._mirror.publisher.offer(self.capture)
+            self._offer()
 
     def client_gone(self) -> None:
         """The client left: both sides end at the same elapsed time."""
@@ -107,6 +106,9 @@ class Plan:
 
     def never_reached(self) -> None:
         """The whole request came and no connection to the primary could be had."""
+        if self.settled:  # a retry's connection failed: the arms have had their copy
+            self.primary_ended()
+            return
         self.settled = True
         self._count()
         for arm in self._arms:
@@ -123,12 +125,25 @@ class Plan:
         ledger = self._mirror.ledger
         for name in (PRIMARY, *(arm.name for arm in self._arms)):
             ledger.add(name, "dropped", reason)
-        ledger.release(self.request.token)
+        self._release()
+
+    def abandon(self) -> None:
+        """After a fault of ours: let the window close; what was sampled shows as lost."""
+        self._settle()
+        self._release()
 
     def _settle(self) -> None:
         self.settled = self._primary_ended = True
-        self._mirror.open_primaries -= 1
         self._pieces = []
+
+    def _offer(self) -> None:
+        self._held = False  # the publisher releases it
+        self._mirror.publisher.offer(self.capture)
+
+    def _release(self) -> None:
+        if self._held:
+            self._held = False
+            self._mirror.ledger.release(self.request.token)
 
     def _count(self) -> None:
         ledger = self._mirror.ledger

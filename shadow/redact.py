@@ -32,7 +32,7 @@ RECORDED_PREFIXES: Final = ("openai-processing-", "openai-version", "openai-mode
 
 
 def redacted(lines: Iterable[bytes]) -> Headers:
-    """The fields that may be recorded, in order and spelling; values as latin-1, cut at 256 bytes."""
+    """The fields that may be recorded, in order and spelling; values latin-1, cut at 256 bytes."""
     kept: Headers = []
     for line in lines:
         name, _, value = line.partition(b":")

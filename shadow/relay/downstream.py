@@ -10,15 +10,16 @@ import asyncio
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, cast
 
+from shadow.relay.fields import UNTIL_CLOSE
 from shadow.relay.framing import Framing, FramingError, request_framing
-from shadow.relay.head import UNTIL_CLOSE, BadRequest, RequestHead, RequestReader
+from shadow.relay.head import BadRequest, RequestHead, RequestReader
 from shadow.relay.refusal import refusal
 from shadow.relay.stale import retryable
 from shadow.relay.upstream import Upstream, reset
 
 if TYPE_CHECKING:
     from shadow.plan import Plan
-    from shadow.relay.head import AnswerHead
+    from shadow.relay.answer import AnswerHead
     from shadow.relay.relay import Relay
 
 AHEAD_BYTES: Final = 64 * 1024
@@ -292,7 +293,7 @@ class Downstream(asyncio.Protocol):
         self._leave_upstream()
         plan = self._end_stream()
         if plan is not None:
-            self._relay.dropped(plan, "request_incomplete")
+            self._relay.dropped(plan)
         if answered:
             self._transport.close()
         else:
@@ -385,7 +386,7 @@ class Downstream(asyncio.Protocol):
             self._give_up_upload()
         elif plan is not None:
             self._plan = None
-            self._relay.dropped(plan, "request_incomplete")
+            self._relay.dropped(plan)
 
     def upstream_lost(self, error: Exception | None) -> None:
         """The upstream closed or reset inside the exchange: the client sees the same."""
@@ -457,7 +458,7 @@ class Downstream(asyncio.Protocol):
         if whole:
             self._relay.primary_ended(plan)
         else:
-            self._relay.dropped(plan, "request_incomplete")
+            self._relay.dropped(plan)
 
     def _after_early_answer(self, size: int) -> None:
         """After a final answer that came early, 64 KiB of upload may follow, then both end."""
@@ -471,7 +472,7 @@ class Downstream(asyncio.Protocol):
         self._leave_upstream()
         plan = self._end_stream()
         if plan is not None:
-            self._relay.dropped(plan, "request_incomplete")
+            self._relay.dropped(plan)
         self._linger()
 
     def _finish(self) -> None:

@@ -10,10 +10,22 @@ from __future__ import annotations
 import re
 from typing import Final, Protocol
 
-from shadow.relay.head import CHUNKED, UNTIL_CLOSE, BadRequest, check_trailer
+from shadow.relay.fields import (
+    CHUNKED,
+    CODING,
+    CONNECTION,
+    HOST,
+    LENGTH,
+    TEXT,
+    UNTIL_CLOSE,
+    UPGRADE,
+    NotAField,
+    meaning,
+)
 
 _HEX: Final = b"0123456789abcdefABCDEF"
 _MAX_HEX: Final = 15
+_HEAD_ONLY: Final = frozenset({HOST, LENGTH, CODING, CONNECTION, UPGRADE})
 _MAX_SIZE_LINE: Final = 4096
 _TCHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _EXTENSIONS: Final = re.compile(
@@ -98,7 +110,7 @@ class Chunked:
         while at < size:
             left = self._left
             if left:
-                take = size - at if size - at < left else left
+                take = min(left, size - at)
                 pieces.append(data[at : at + take])
                 self._left = left - take
                 at += take
@@ -157,13 +169,20 @@ class Chunked:
         if self._room < 0:
             raise FramingError("the trailers are too long")
         if self._strict:
-            if line[-2:] != b"\r\n":
-                raise FramingError("a trailer ends in a bare LF")
-            try:
-                check_trailer(line[:-2])
-            except BadRequest as error:
-                raise FramingError(error.reason) from None
+            _judge_trailer(line)
         return False
+
+
+def _judge_trailer(line: bytes) -> None:
+    """A request's trailer: a field, and none that would change how the message is read."""
+    if line[-2:] != b"\r\n" or line[:-2].translate(None, TEXT):
+        raise FramingError("a trailer holds a control character or ends in a bare LF")
+    try:
+        kind = meaning(line, line.find(b":"))
+    except NotAField as error:
+        raise FramingError(str(error)) from None
+    if kind in _HEAD_ONLY:
+        raise FramingError("a trailer field that belongs into the head")
 
 
 def request_framing(length: int, trailer_bytes: int) -> Framing | None:

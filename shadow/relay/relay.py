@@ -1,4 +1,4 @@
-"""What all connections of one worker share, and the guard between the client's path and mirror code.
+"""What all connections of one worker share, and the guard between clients and mirror code.
 
 Rule: no exception of the mirror reaches a client. Each call into a plan goes through here.
 """
@@ -61,31 +61,40 @@ class Relay:
         try:
             return plan if plan.add(pieces) else None
         except Exception as error:  # noqa: BLE001 the guard
-            self.mirror.failed(error)
+            self.mirror.failed(error, plan)
             return None
 
     def sent(self, plan: Plan) -> None:
         """The last byte went on."""
-        self._guarded(plan.sent)
-
-    def client_gone(self, plan: Plan, *, whole: bool) -> None:
-        """The client left."""
-        self._guarded(plan.client_gone if whole else lambda: plan.drop("request_incomplete"))
-
-    def never_reached(self, plan: Plan, *, whole: bool) -> None:
-        """No connection to the primary."""
-        self._guarded(plan.never_reached if whole else lambda: plan.drop("request_incomplete"))
+        try:
+            plan.sent()
+        except Exception as error:  # noqa: BLE001 the guard
+            self.mirror.failed(error, plan)
 
     def primary_ended(self, plan: Plan) -> None:
         """The primary's capture is complete."""
-        self._guarded(plan.primary_ended)
-
-    def dropped(self, plan: Plan, reason: str) -> None:
-        """The request is not mirrored after all."""
-        self._guarded(lambda: plan.drop(reason))
-
-    def _guarded(self, call: Callable[[], None]) -> None:
         try:
-            call()
+            plan.primary_ended()
         except Exception as error:  # noqa: BLE001 the guard
-            self.mirror.failed(error)
+            self.mirror.failed(error, plan)
+
+    def client_gone(self, plan: Plan, *, whole: bool) -> None:
+        """The client left."""
+        self._unless_partial(plan, plan.client_gone, whole=whole)
+
+    def never_reached(self, plan: Plan, *, whole: bool) -> None:
+        """No connection to the primary."""
+        self._unless_partial(plan, plan.never_reached, whole=whole)
+
+    def dropped(self, plan: Plan) -> None:
+        """The client's request never came whole."""
+        self._unless_partial(plan, plan.primary_ended, whole=False)
+
+    def _unless_partial(self, plan: Plan, call: Callable[[], None], *, whole: bool) -> None:
+        try:
+            if whole:
+                call()
+            else:
+                plan.drop("request_incomplete")
+        except Exception as error:  # noqa: BLE001 the guard
+            self.mirror.failed(error, plan)

@@ -13,8 +13,9 @@ import struct
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from shadow.relay.answer import AnswerHead, BadAnswer, find_answer_head, parse_answer
+from shadow.relay.fields import UNTIL_CLOSE
 from shadow.relay.framing import Framing, FramingError, UntilClose, answer_framing
-from shadow.relay.head import UNTIL_CLOSE, AnswerHead, BadAnswer, find_answer_head, parse_answer
 
 if TYPE_CHECKING:
     from shadow.capture import Capture
@@ -26,7 +27,7 @@ _ANSWER_HEAD_FACTOR: Final = 4
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """End a connection so that the peer sees RST: a plain abort sends FIN, as a whole answer does."""
+    """End a connection so that the peer sees RST: an abort alone sends FIN, as a whole answer does."""
     if transport.is_closing():
         return
     sock: socket.socket | None = transport.get_extra_info("socket")
@@ -204,7 +205,7 @@ class Upstream(asyncio.Protocol):
         if self.tunnel:
             owner.answer_continued(data, [data])
             return
-        if self.capture is not None and not self.capture.first_byte_ns:
+        if self.capture is not None and not self._buffer:
             self.capture.first_byte_ns = now
         data = self._buffer + data if self._buffer else data
         if data[0] in b"\r\n" and not self._head_done:
@@ -231,6 +232,8 @@ class Upstream(asyncio.Protocol):
             return b""
         if head.status < 200:
             owner.answer_interim(head)
+            if self.capture is not None and not rest:
+                self.capture.first_byte_ns = 0  # the final head's is what counts
             return rest
         self._start(owner, now, head, rest)
         return b""

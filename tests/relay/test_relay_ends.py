@@ -129,7 +129,9 @@ async def test_a_client_that_leaves_while_the_primary_is_connected_to():
     """The connection attempt is given up, and nothing is sent."""
     async with (
         upstream(answering(OK)) as primary,
-        proxy({"url": "http://engine.test:1", "connect_timeout": "200ms"}, lookup=lambda *_: []) as stage,
+        proxy(
+            {"url": "http://engine.test:1", "connect_timeout": "200ms"}, lookup=lambda *_: []
+        ) as stage,
     ):
         async with client(stage.port) as user:
             await user.write(GET)
@@ -264,7 +266,9 @@ async def test_a_websocket_passes():
         assert b"Upgrade: websocket\r\n" in head
         assert b"Connection: Upgrade\r\n" in head
         assert connection.unread == b""
-        await connection.write(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: WebSocket\r\nConnection: upgrade\r\n\r\nhi")
+        await connection.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nupgrade: WebSocket\r\nConnection: upgrade\r\n\r\nhi"
+        )
         assert await connection.exactly(5) == b"early"
         await connection.write(b"echo")
         assert await connection.exactly(3) == b"bye"
@@ -291,7 +295,8 @@ async def test_a_refused_websocket_is_an_ordinary_answer():
         client(stage.port) as user,
     ):
         await user.write(
-            b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n" + GET
+            b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+            + GET
         )
         assert await user.exactly(2 * len(OK)) == OK + OK
         assert primary.connections[0].received.endswith(GET)
@@ -334,7 +339,11 @@ async def stale(request: bytes, wait: float = 0.0, how: str = "FIN", **settings)
     """(what the client got after a first good request, how many requests the upstreams saw,
     retries)."""
     script = Stale(wait, how)
-    async with upstream(script) as primary, proxy(primary.url, **settings) as stage, client(stage.port) as user:
+    async with (
+        upstream(script) as primary,
+        proxy(primary.url, **settings) as stage,
+        client(stage.port) as user,
+    ):
         await user.write(GET)
         await user.exactly(len(OK))
         await user.write(request)
@@ -515,7 +524,9 @@ async def test_what_is_sent_ahead_is_bounded():
     request = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 9000\r\n\r\n" + b"x" * 9000
     async with upstream(script) as primary, proxy(primary.url) as stage, client(stage.port) as user:
         sending = asyncio.ensure_future(user.write(request * 400))
-        await until(lambda: stage.proxy.relay.clients and next(iter(stage.proxy.relay.clients))._read_paused)
+        await until(
+            lambda: stage.proxy.relay.clients and next(iter(stage.proxy.relay.clients))._read_paused
+        )
         assert len(next(iter(stage.proxy.relay.clients))._ahead) < 400_000
         gate.set()
         for _ in range(400):

@@ -23,7 +23,7 @@ TARGETS = [
     b"/a;v=1;w",
     b"/a#fragment",
     b"/caf\xc3\xa9",
-    b"/[x]{y}|z^`\"<>\\",
+    b'/[x]{y}|z^`"<>\\',
     b"*",
     b"http://other:81/p?q",
     b"/" + b"a" * 9000,
@@ -57,7 +57,9 @@ async def test_targets_are_byte_identical(target):
 @in_loop
 async def test_fields_keep_order_spelling_repeats_and_bytes():
     """End-to-end fields pass untouched both ways: case, order, repeats, white space, odd bytes."""
-    fields = b"X-B: 2\r\nx-a:1\r\nX-B:   3  \r\nACCEPT: */*\r\nx-Odd: caf\xe9 \xff\xfe\r\nEmpty:\r\n"
+    fields = (
+        b"X-B: 2\r\nx-a:1\r\nX-B:   3  \r\nACCEPT: */*\r\nx-Odd: caf\xe9 \xff\xfe\r\nEmpty:\r\n"
+    )
     big = b"X-Big: " + b"v" * 20000 + b"\r\n"
     request = b"GET /p HTTP/1.1\r\nhOsT: h\r\n" + fields + big + b"\r\n"
     answer = b"HTTP/1.1 207 What's  This\xe9\r\n" + fields + b"content-LENGTH: 2\r\n\r\nok"
@@ -73,7 +75,9 @@ async def test_unregistered_methods_pass():
     assert (await passed(request))[0] == request
 
 
-@pytest.mark.parametrize("line", [b"HTTP/1.1 200 ", b"HTTP/1.1 200", b"HTTP/1.1 599 Odd", b"HTTP/1.1 200 \xc3\xa9"])
+@pytest.mark.parametrize(
+    "line", [b"HTTP/1.1 200 ", b"HTTP/1.1 200", b"HTTP/1.1 599 Odd", b"HTTP/1.1 200 \xc3\xa9"]
+)
 @in_loop
 async def test_status_and_reason_are_identical(line):
     """Any status, any reason, none at all."""
@@ -113,7 +117,9 @@ async def test_hop_by_hop_fields_stay_on_their_hop():
 async def test_connection_cannot_name_the_framing_away():
     """`Connection: content-length, host` takes neither away."""
     request = b"POST / HTTP/1.1\r\nHost: h\r\nConnection: Content-Length, host\r\nContent-Length: 2\r\n\r\nhi"
-    assert (await passed(request))[0] == request.replace(b"Connection: Content-Length, host\r\n", b"")
+    assert (await passed(request))[0] == request.replace(
+        b"Connection: Content-Length, host\r\n", b""
+    )
 
 
 CHUNKED = b"3;ext=1\r\nabc\r\n0A\r\n0123456789\r\n0\r\nX-Trailer: t\r\n\r\n"
@@ -122,8 +128,13 @@ CHUNKED = b"3;ext=1\r\nabc\r\n0A\r\n0123456789\r\n0\r\nX-Trailer: t\r\n\r\n"
 @in_loop
 async def test_chunks_and_trailers_pass_as_they_came():
     """Between two 1.1 sides chunk boundaries, extensions and trailers are the same bytes."""
-    request = b"POST /x HTTP/1.1\r\nHost: h\r\nTrailer: X-Trailer\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED
-    answer = b"HTTP/1.1 200 OK\r\nTrailer: X-Trailer\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED
+    request = (
+        b"POST /x HTTP/1.1\r\nHost: h\r\nTrailer: X-Trailer\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + CHUNKED
+    )
+    answer = (
+        b"HTTP/1.1 200 OK\r\nTrailer: X-Trailer\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED
+    )
 
     async def script(connection):
         await connection.until(b"X-Trailer: t\r\n\r\n")
@@ -182,7 +193,10 @@ async def test_a_1_0_upstream_is_heard():
     ("request_head", "answer_head"),
     [
         (b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"),
-        (b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        (
+            b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ),
         (GET, b"HTTP/1.1 204 No Content\r\nX: y\r\n\r\n"),
         (GET, b"HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\nETag: e\r\n\r\n"),
     ],
@@ -302,7 +316,9 @@ async def test_a_broken_upload_ends_before_its_breach():
         proxy(primary.url) as stage,
         client(stage.port) as user,
     ):
-        await user.write(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        await user.write(
+            b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+        )
         while not primary.connections or not primary.connections[0].received.endswith(b"a\r\n"):
             await asyncio.sleep(0.001)
         await user.write(b"0x1\r\nb\r\n0\r\n\r\n")
@@ -417,7 +433,9 @@ async def test_pipelined_requests_are_answered_in_order():
         while True:
             head, body = await connection.request()
             text = head.split(b" ")[1] + b"=" + body
-            await connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+            await connection.write(
+                b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+            )
 
     async with upstream(script) as primary, proxy(primary.url) as stage, client(stage.port) as user:
         await user.write(
@@ -449,4 +467,3 @@ async def test_byte_by_byte():
             await asyncio.sleep(0)
         assert await user.exactly(len(answer)) == answer
         assert primary.connections[0].received == request
-

@@ -243,7 +243,10 @@ def test_every_field_with_every_body(field, body):
 
 def test_the_fuzz_reaches_accepted_messages():
     """The comparison is not empty: a plain upload and a chunked one are accepted."""
-    for field, body in ((b"Content-Length: 5", BODIES[1]), (b"Transfer-Encoding: chunked", BODIES[4])):
+    for field, body in (
+        (b"Content-Length: 5", BODIES[1]),
+        (b"Transfer-Encoding: chunked", BODIES[4]),
+    ):
         assert check(LINES[1] + b"\r\nHost: h\r\n" + field + b"\r\n\r\n" + body) == 1
 
 
