@@ -76,7 +76,7 @@ def core_busy_s(core: int) -> float:
 
 
 def settle(
-    pid: int, *, quiet_s: float = 0.3, share: float = 0.05, patience_s: float = 90.0
+    pid: int, *, quiet_s: float = 0.25, share: float = 0.05, patience_s: float = 90.0
 ) -> float:
     """Wait until the process has done what it put off; returns the seconds that this took.
 

@@ -6,6 +6,7 @@ is named, with the way to get it, and left out.
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import socket
@@ -170,13 +171,15 @@ def missing() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """The peers' own words, one line each; programs that are missing are left out."""
+    """Of what is measured and measured with; programs that are missing are left out."""
     commands = {"nginx": ["nginx", "-v"], "wrk": ["wrk", "-v"]}
+    number = re.compile(r"\d+(\.\d+)+")
     found = {name: version(name) for name in ("aiohttp", "uvloop", "shadow-compare")}
     for name, command in commands.items():
         if shutil.which(name):
             said = subprocess.run(command, capture_output=True, text=True, check=False)
-            found[name] = (said.stdout + said.stderr).splitlines()[0].split(" Copyright")[0]
+            numbers = number.search(said.stdout + said.stderr)
+            found[name] = numbers[0] if numbers else "?"
     if envoy_path() is not None:
         found["envoy"] = ENVOY.partition("==")[2]
     return found

@@ -7,8 +7,6 @@ each round, rounds interleaved (A B C, A B C). What a proxy puts off is waited f
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,12 +19,17 @@ from urllib.request import urlopen
 
 from bench import delivery
 from bench.figures import over_rounds
-from bench.load import PATH
-from bench.measure import core_busy_s, cpu_s, on_core, settle
-from bench.peers import DIRECT, HERE, LOAD_CORE, PEERS, PROXY_CORE, Peer, Place, free_ports, running
+from bench.loads import SETTINGS, Figures, line, paced, workloads
+from bench.measure import core_busy_s, cpu_s, settle
+from bench.peers import DIRECT, LOAD_CORE, PEERS, PROXY_CORE, Peer, Place, free_ports, running
 
 Say = Callable[[str], None]
-Figures = dict[str, float]
+
+
+WARM_UP_PER_S = 500
+WARM_UP_S = 0.3
+FINISH_S = 30.0
+CANDIDATE = "candidate"
 
 
 class Options(Protocol):
@@ -35,16 +38,6 @@ class Options(Protocol):
     peer: list[str]
     rounds: int
     seconds: float
-
-
-WARM_UP_PER_S = 500
-WARM_UP_S = 0.3
-RATE_PER_S = 1000
-STREAMS = 200
-EVENTS = 101
-GAP_MS = 20
-CONNECTIONS = 16
-CANDIDATE = "candidate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +49,24 @@ class Upstreams:
 
     def requests(self) -> tuple[int, int]:
         """How many each has answered."""
-        return _requests(self.primary), _requests(self.candidate)
+        return _counted(self.primary, "requests"), _counted(self.candidate, "requests")
+
+    def finish(self) -> None:
+        """Wait until the last stream has ended; a mirrored one may outlast its client's.
+
+        Raises:
+            TimeoutError: one has not, after `FINISH_S`.
+        """
+        deadline_s = time.monotonic() + FINISH_S
+        while _counted(self.primary, "open") or _counted(self.candidate, "open"):
+            if time.monotonic() > deadline_s:
+                raise TimeoutError("a stream of an upstream does not end")
+            time.sleep(0.02)
 
 
-def _requests(port: int) -> int:
+def _counted(port: int, what: str) -> int:
     with urlopen(f"http://127.0.0.1:{port}/counts", timeout=10) as answer:
-        return int(json.load(answer)["requests"])
+        return int(json.load(answer)[what])
 
 
 @contextmanager
@@ -76,62 +81,12 @@ def upstreams(folder: Path) -> Iterator[Upstreams]:
         yield Upstreams(primary, candidate)
 
 
-def _load(command: Sequence[str]) -> Figures:
-    """Run one load on its core; its last line is its figures.
-
-    Raises:
-        RuntimeError: it failed; with what it said.
-    """
-    with on_core(LOAD_CORE):
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=HERE.parent, check=False, timeout=120
-        )
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-800:]}")
-    figures: Figures = json.loads(done.stdout.splitlines()[-1])
-    return figures
-
-
-def saturating(port: int, seconds: float) -> Figures:
-    """Small JSON as fast as one wrk thread gets it.
-
-    Raises:
-        RuntimeError: more than one request in a hundred failed.
-    """
-    wrk = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "-s", str(HERE / "post.lua")]
-    figures = _load([*wrk, f"http://127.0.0.1:{port}{PATH}"])
-    if figures["failed"] > figures["requests"] / 100:
-        raise RuntimeError(f"{figures['failed']:g} of {figures['requests']:g} requests failed")
-    return figures | {"requests_per_s": figures["requests"] / figures["seconds"]}
-
-
-def paced(port: int, per_second: int, seconds: float) -> Figures:
-    """Small JSON at a fixed rate."""
-    arguments = ["paced", str(port), str(per_second), str(seconds)]
-    return _load([sys.executable, "-m", "bench.load", *arguments])
-
-
-def streaming(port: int) -> Figures:
-    """Concurrent event streams."""
-    arguments = ["streams", str(port), str(STREAMS), str(EVENTS), str(GAP_MS)]
-    return _load([sys.executable, "-m", "bench.load", *arguments])
-
-
-def workloads(seconds: float) -> dict[str, Callable[[int], Figures]]:
-    """Name to load; the first needs wrk."""
-    loads: dict[str, Callable[[int], Figures]] = {
-        "json": lambda port: saturating(port, seconds),
-        "paced": lambda port: paced(port, RATE_PER_S, 0.75 * seconds),
-        "streams": streaming,
-    }
-    return loads if shutil.which("wrk") else {n: load for n, load in loads.items() if n != "json"}
-
-
 def measured(load: Callable[[int], Figures], port: int, pid: int, ups: Upstreams) -> Figures:
     """One load through one proxy, with what it cost until the proxy was idle again."""
     primary, candidate = ups.requests()
     begin_cpu_s, begin_busy_s, begin_s = cpu_s(pid), core_busy_s(PROXY_CORE), time.monotonic()
     figures = load(port)
+    ups.finish()
     figures["put_off_s"] = settle(pid)
     used_s = cpu_s(pid) - begin_cpu_s
     other_s = core_busy_s(PROXY_CORE) - begin_busy_s - used_s
@@ -140,6 +95,7 @@ def measured(load: Callable[[int], Figures], port: int, pid: int, ups: Upstreams
     return figures | {
         "cpu_s": used_s,
         "cpu_s_per_1000": used_s / requests * 1000,
+        "answered": requests,
         "mirrored": reached_candidate - candidate,
         "mirrored_share": (reached_candidate - candidate) / requests,
         "other_share": max(0.0, other_s) / (time.monotonic() - begin_s),
@@ -170,10 +126,12 @@ def _add_delivery(
     found = delivery.delivered(delivery.read(stream), CANDIDATE, spans)
     for name, count in found.exchanges.items():
         figures[name]["delivered"] = count
-        figures[name]["delivered_share"] = count / figures[name]["requests"]
+        figures[name]["delivered_share"] = count / figures[name]["answered"]
     figures["accounting"] = {name: float(value) for name, value in found.counts.items()}
-    figures["accounting"]["unaccounted"] = delivery.unaccounted(found.counts)
-    figures["accounting"]["stream_bytes"] = found.stream_bytes
+    figures["stream"] = {
+        "unaccounted": delivery.unaccounted(found.counts),
+        "bytes": found.stream_bytes,
+    }
 
 
 def direct(ups: Upstreams, seconds: float) -> dict[str, Figures]:
@@ -202,11 +160,7 @@ def run(peers: Sequence[Peer], rounds: int, seconds: float, say: Say) -> dict[st
         "settings": {
             "rounds": rounds,
             "seconds": seconds,
-            "connections": CONNECTIONS,
-            "rate_per_s": RATE_PER_S,
-            "streams": STREAMS,
-            "events": EVENTS,
-            "gap_ms": GAP_MS,
+            **SETTINGS,
         },
         "rounds": raw,
         "figures": {name: _summed_up(results) for name, results in raw.items()},
@@ -220,31 +174,6 @@ def _summed_up(results: Sequence[dict[str, Figures]]) -> dict[str, object]:
 def available(absent: Sequence[str], names: Sequence[str] = ()) -> list[Peer]:
     """The peers whose program is there; of those, the named ones, where names are given."""
     return [p for p in PEERS if p.program not in absent and (not names or p.name in names)]
-
-
-_COLUMNS = {
-    "json": (
-        "requests_per_s",
-        "time_p99_ms",
-        "cpu_s_per_1000",
-        "mirrored_share",
-        "delivered_share",
-    ),
-    "paced": ("time_p99_ms", "cpu_s_per_1000", "mirrored_share", "delivered_share"),
-    "streams": ("cpu_s", "ttfb_p50_ms", "delay_p99_ms", "mirrored_share", "delivered_share"),
-}
-
-
-def line(number: int, name: str, result: dict[str, Figures]) -> str:
-    """One line on the terminal, so that one sees it run."""
-    shown = [
-        f"{load} "
-        + " ".join(f"{key}={result[load][key]:.4g}" for key in keys if key in result[load])
-        for load, keys in _COLUMNS.items()
-        if load in result
-    ]
-    drops = {k: int(v) for k, v in result.get("accounting", {}).items()}
-    return f"round {number + 1}  {name:34}" + "  ".join(shown) + (f"  {drops}" if drops else "")
 
 
 def main(options: Options, absent: Sequence[str], say: Say) -> dict[str, object]:

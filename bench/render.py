@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 
+from bench.markdown import Result, digits, provenance, table, with_spread
 from bench.peers import DIRECT
-
-Result = Mapping[str, Any]
-Show = Callable[[float], str]
 
 OURS = "shadow, mirror"
 TARGET = "envoy, mirror"
+_LOADS = {"json": "full speed", "paced": "fixed rate", "streams": "streams"}
 
 _OPENING = """\
 # Benchmarks
@@ -45,38 +44,6 @@ def page(results: Mapping[str, Result]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def provenance(result: Result) -> str:
-    """Where and when it was measured."""
-    machine, versions = result["machine"], result["versions"]
-    said = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-    text = (
-        f"Measured {result['at'][:10]} on {machine['cores']} cores of {machine['cpu']}, "
-        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}; {said}."
-    )
-    missing = result.get("missing", {})
-    return text + "".join(f" **{name} was missing: {how}.**" for name, how in missing.items())
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; the first column is text, the others are figures."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
-def digits(value: float) -> str:
-    """Three significant digits, thousands separated."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return f"{value:#.3g}".rstrip(".")
-
-
-def with_spread(figure: Mapping[str, float], show: Show = digits) -> str:
-    """`median (low to high)`."""
-    return f"{show(figure['median'])} ({show(figure['low'])} to {show(figure['high'])})"
-
-
 def _cell(figures: Result, peer: str, load: str, name: str) -> str:
     figure = figures[peer].get(load, {}).get(name)
     return with_spread(figure) if figure else "-"
@@ -107,7 +74,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Result, str, str, str], str], str, str], ..
 def _figures_table(figures: Result, names: Sequence[str]) -> str:
     """One table a load, so that each fits a page."""
     tables = []
-    for load in ("json", "paced", "streams"):
+    for load in _LOADS:
         columns = [column for column in _COLUMNS if column[2] == load]
         rows = [
             [name, *(show(figures, name, load, key) for _, show, _, key in columns)]
@@ -125,7 +92,7 @@ def relay(result: Result) -> str:
     parts = [
         "## The relay beside its peers",
         _HOW.format(**result["settings"]),
-        provenance(result),
+        provenance(result) + disturbance(result),
         "### With one mirrored arm",
         _figures_table(figures, mirrors),
         "### Relaying only",
@@ -187,35 +154,77 @@ def delivered(result: Result) -> str:
     for peer, rounds in result["rounds"].items():
         if "mirror" not in peer:
             continue
-        for load in (load for load in ("json", "paced", "streams") if load in rounds[0]):
+        for load in (load for load in _LOADS if load in rounds[0]):
             sums = {
-                key: sum(r[load].get(key, 0) for r in rounds) for key in ("requests", "mirrored")
+                key: sum(r[load].get(key, 0) for r in rounds) for key in ("answered", "mirrored")
             }
             stored = sum(r[load].get("delivered", 0) for r in rounds)
             said = f"{stored:,.0f}" if "delivered" in rounds[0][load] else "-"
-            rows.append([f"{peer}: {load}", *(f"{v:,.0f}" for v in sums.values()), said])
+            rows.append([f"{peer}: {_LOADS[load]}", *(f"{v:,.0f}" for v in sums.values()), said])
     tables = table(["", "requests", "reached the candidate", "exchanges in the log"], rows)
     return "\n\n".join([tables, *accounting(result)])
 
 
 def accounting(result: Result) -> list[str]:
     """What ours counted for the candidate, all rounds together."""
-    rounds = [r["accounting"] for r in result["rounds"].get(OURS, []) if "accounting" in r]
-    names = sorted({name for counts in rounds for name in counts})
-    said = ", ".join(f"{name} {sum(c.get(name, 0) for c in rounds):,.0f}" for name in names)
-    return [f"`{OURS}`, the candidate's accounting: {said}."] if said else []
+    rounds = [r for r in result["rounds"].get(OURS, []) if "accounting" in r]
+    names = sorted({name for r in rounds for name in r["accounting"]})
+    said = ", ".join(
+        f"{name} {sum(r['accounting'].get(name, 0) for r in rounds):,.0f}" for name in names
+    )
+    unexplained = sum(r["stream"]["unaccounted"] for r in rounds)
+    counted = f"`{OURS}`, the candidate's accounting: {said}; unexplained {unexplained:,.0f}."
+    return [counted] if rounds else []
+
+
+def disturbance(result: Result) -> str:
+    """How much of the proxies' core went to something else."""
+    shares = [
+        figures["other_share"]
+        for rounds in result["rounds"].values()
+        for loads in rounds
+        for figures in loads.values()
+        if "other_share" in figures
+    ]
+    if not shares:
+        return ""
+    return (
+        f" Something else (interrupts among it) had {statistics.median(shares):.0%} of the "
+        f"proxies' core in the median load, {max(shares):.0%} at most."
+    )
+
+
+_LABELS = {
+    "exchanges_per_s": "exchanges a second",
+    "mb_per_s": "records, MB/s",
+    "record_bytes": "bytes a record",
+    "cpu_s_per_1000": "CPU s a 1,000 exchanges",
+    "peak_mib": "peak memory, MiB",
+    "analysis_s": "analysis from nothing: s",
+    "analysis_cpu_s": "its CPU, s",
+    "analysis_peak_mib": "its peak memory, MiB",
+    "store_peak_while_analysing_mib": "the store's process meanwhile, MiB",
+    "report_s": "report, store served: s",
+    "report_peak_mib": "its peak memory, MiB",
+    "store_peak_while_reporting_mib": "the store's process meanwhile, MiB",
+    "report_by_itself_s": "report, opening the folder itself: s",
+    "report_by_itself_peak_mib": "its peak memory, MiB",
+}
 
 
 def collector(result: Result) -> str:
     """The collector's rate."""
-    figures = result["figures"]
-    rows = [[name, digits(value)] for name, value in figures.items()]
-    return "\n\n".join(
-        ["## The collector", result["how"], provenance(result), table(["", ""], rows)]
-    )
+    return _plain("The collector", result)
 
 
 def report(result: Result) -> str:
     """The report's time and memory."""
-    rows = [[name, digits(value)] for name, value in result["figures"].items()]
-    return "\n\n".join(["## The report", result["how"], provenance(result), table(["", ""], rows)])
+    return _plain("The report", result)
+
+
+def _plain(title: str, result: Result) -> str:
+    """A benchmark of single figures."""
+    figures = result["figures"]
+    rows = [[label, digits(figures[name])] for name, label in _LABELS.items() if name in figures]
+    parts = [f"## {title}", result["how"].strip(), provenance(result), table(["", "figure"], rows)]
+    return "\n\n".join(parts)

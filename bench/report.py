@@ -140,6 +140,7 @@ def main(options: Options, _absent: Sequence[str], say: Say) -> dict[str, object
         folder, (port,) = Path(base), free_ports(1)
         config = write_config(folder, port)
         identity = config_hash(load(config, Config))
+        subprocess.run(shadow("migrate", config), check=True, stdout=subprocess.DEVNULL)
         with running(shadow("collect", config), None, port, folder / "collector.log") as store:
             say(f"filling a store with {options.pairs:,} pairs ...")
             fill(port, options.pairs, identity)

@@ -3,7 +3,7 @@
 POST anything: one short JSON answer. POST …?events=101&gap_ms=20: that many server-sent events at
 that pace, each carrying the moment it was written (`"id":"t` and 20 digits of monotonic
 nanoseconds), so that a reader on the same machine knows how long it travelled. GET /counts: how
-many requests and events were answered.
+many requests and events were answered, and how many streams are still open.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Counts:
     def __init__(self) -> None:
         self.requests = 0
         self.events = 0
+        self.open = 0
 
 
 class Answering(asyncio.Protocol):
@@ -111,11 +112,11 @@ class Answering(asyncio.Protocol):
         """Write `events` events on a fixed grid of time, so that nothing drifts."""
         loop = asyncio.get_running_loop()
         begin_s = loop.time()
+        self._counts.open += 1
 
         def step(sent: int) -> None:
-            if self._transport.is_closing():
-                return
-            if sent == events:
+            if sent == events or self._transport.is_closing():
+                self._counts.open -= 1
                 self._transport.write(chunk(_DONE) + b"0\r\n\r\n")
                 return
             self._counts.events += 1

@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from bench.render import OURS, TARGET, page, ratio, table, verdict, with_spread
+from bench.markdown import table, with_spread
+from bench.render import OURS, TARGET, page, ratio, verdict
 
 LOADS = {
     "json": {"requests_per_s": 10_000.0, "time_p99_ms": 4.0, "cpu_s_per_1000": 0.1},
@@ -30,7 +31,7 @@ def figures(scale):
 
 
 def counted(**more):
-    return {load: {"requests": 10, "mirrored": 10, **more} for load in LOADS}
+    return {load: {"answered": 10, "mirrored": 10, **more} for load in LOADS}
 
 
 RELAY = {
@@ -45,8 +46,8 @@ RELAY = {
     "rounds": {
         TARGET: [counted(), counted()],
         OURS: [
-            counted(delivered=9) | {"accounting": {"sampled": 30.0, "captured": 27.0, "dropped(queue_full)": 3.0}},
-            counted(delivered=10) | {"accounting": {"sampled": 30.0, "captured": 30.0}},
+            counted(delivered=9) | {"accounting": {"sampled": 30.0, "captured": 27.0, "dropped(queue_full)": 2.0}, "stream": {"unaccounted": 1}},
+            counted(delivered=10) | {"accounting": {"sampled": 30.0, "captured": 30.0}, "stream": {"unaccounted": 0}},
         ],
         "direct": [counted()],
     },
@@ -82,9 +83,9 @@ def test_the_verdict_on_the_target_follows_the_figures():
 def test_the_page_sums_up_what_was_delivered():
     """Drops are printed beside the figures, all rounds together."""
     text = page({"relay": RELAY})
-    assert f"| {OURS}: json | 20 | 20 | 19 |" in text
-    assert f"| {TARGET}: json | 20 | 20 | - |" in text
-    assert "captured 57, dropped(queue_full) 3, sampled 60" in text
+    assert f"| {OURS}: full speed | 20 | 20 | 19 |" in text
+    assert f"| {TARGET}: full speed | 20 | 20 | - |" in text
+    assert "captured 57, dropped(queue_full) 2, sampled 60; unexplained 1." in text
 
 
 def test_a_missing_program_is_said_loudly():
@@ -97,3 +98,17 @@ def test_without_envoy_there_is_no_ratio():
     """No target, no verdict on it."""
     alone = {name: value for name, value in RELAY["figures"].items() if name != TARGET}
     assert "Beside Envoy" not in page({"relay": RELAY | {"figures": alone}})
+
+
+def test_single_figures_are_labelled():
+    """Collector and report print each figure that they have, in the page's words."""
+    told = {key: RELAY[key] for key in ("at", "machine", "versions")} | {"how": "So it was done."}
+    text = page(
+        {
+            "collector": told | {"figures": {"exchanges_per_s": 1234.5}},
+            "report": told | {"figures": {"report_s": 2.0, "report_by_itself_s": 3.0}},
+        }
+    )
+    assert "| exchanges a second | 1,230 |" in text
+    assert "| report, store served: s | 2.00 |" in text
+    assert text.index("## The collector") < text.index("## The report")
