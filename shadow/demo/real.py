@@ -24,7 +24,9 @@ ENGINE_READY_S = 90.0
 LIST_S = 10.0
 
 POLICY = """\
-# The default policy, but for the warm-up. A minute's block wants 50 pairs, so forty prompts hold.
+# The default policy, but for its blocks and warm-up, which are made for a day's traffic. Forty
+# prompts fill eight blocks of five: figures to look at, too few for an interval, so it holds.
+blocks: {by: time, every: 1s, min_pairs: 5, planned: 100}
 warm_up: {pairs: 0}
 """
 
@@ -69,6 +71,10 @@ def _demo(primary: str | None, candidate: str | None, control: str | None, out: 
             due=[0.0] * len(QUESTIONS),
             at_once=AT_ONCE,
         )
+        if not own:
+            console.print(
+                "The three share this machine's cores: their times say little, their texts more."
+            )
         console.print("Stopping everything.")
         stage.say_killed(console, processes.stop())
     steps = {"docs/attach.md": "your own gateway"}

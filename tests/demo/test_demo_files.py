@@ -55,10 +55,10 @@ def test_policy(tmp_path):
 
 
 def test_policy_of_real_engines(tmp_path):
-    """The default policy but for the warm-up, which would leave out all forty pairs."""
+    """The default policy but for blocks and warm-up, which would leave out all forty pairs."""
     _, policy = written(tmp_path, policy=real.POLICY)
     assert policy.metrics == Policy().metrics
-    assert policy.warm_up.pairs == 0
+    assert (policy.warm_up.pairs, policy.blocks.min_pairs, policy.min_span) == (0, 5, 3600.0)
 
 
 def test_without_a_control(tmp_path):
