@@ -101,7 +101,7 @@ class Pool:
         await asyncio.gather(*tasks, return_exceptions=True)
         for connection in list(self._open):
             connection.abort()
-        while self._open:
+        while self._open:  # noqa: ASYNC110 their ends come with the loop's next turns
             await asyncio.sleep(0)
 
     async def _connect(self, owner: Owner) -> None:

@@ -27,7 +27,7 @@ _ANSWER_HEAD_FACTOR: Final = 4
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """End a connection so that the peer sees RST: an abort alone sends FIN, as a whole answer does."""
+    """End a connection so that the peer sees RST; an abort alone sends FIN, as a whole answer."""
     if transport.is_closing():
         return
     sock: socket.socket | None = transport.get_extra_info("socket")

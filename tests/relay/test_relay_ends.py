@@ -525,7 +525,7 @@ async def test_what_is_sent_ahead_is_bounded():
     async with upstream(script) as primary, proxy(primary.url) as stage, client(stage.port) as user:
         sending = asyncio.ensure_future(user.write(request * 400))
         await until(
-            lambda: stage.proxy.relay.clients and next(iter(stage.proxy.relay.clients))._read_paused
+            lambda: stage.proxy.relay.clients and next(iter(stage.proxy.relay.clients))._paused
         )
         assert len(next(iter(stage.proxy.relay.clients))._ahead) < 400_000
         gate.set()
