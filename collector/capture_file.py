@@ -58,8 +58,7 @@ def answer_of(capture: Any) -> Answer:
 def decoded(answer: Answer) -> dict[str, Any]:
     """The documented object: null where a thing is not there or a metric is undefined."""
     completion = read(answer)
-    ended = answer.transport == "complete" and answer.marks
-    measures = measure(completion, answer.marks[-1][0] if ended else None)
+    measures = measure(completion, answer.marks[-1][0] if answer.marks else None)
     return {
         "dialect": completion.dialect or None,
         "streamed": completion.streamed,

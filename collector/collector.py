@@ -18,6 +18,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import structlog
+
 from collector.bad_ratio import BadRatio
 from collector.batch import Batch, BatchLimits, Sourced
 from collector.dead_letters import DeadLetter
@@ -32,6 +34,7 @@ _POLL_RECORDS = 500
 _LONGEST_POLL_S = 0.25  # how late a stop may be noticed
 
 T = TypeVar("T")
+_log = structlog.get_logger("collector")
 
 
 class Inserts(Protocol):
@@ -119,9 +122,15 @@ class Collector:
         """Store the batch and open the next one."""
         if self._batch.records:
             self._insert(self._batch)
-            self.bad_total += self.dead_letters.flush()
+            letters = self.dead_letters.flush()
             self._commit(self._batch.offsets)
+            self._count(letters)
         self._batch = Batch(self.limits)
+
+    def _count(self, letters: int) -> None:
+        self.bad_total += letters
+        if letters:
+            _log.warning("dead letters stored", count=letters, total=self.bad_total)
 
     def _insert(self, batch: Batch) -> None:
         self.dead_letters.clear()  # of an earlier try that failed

@@ -54,10 +54,8 @@ def completion_of(exchange: Exchange) -> Completion:
     )
 
 
-def e2e_ns_of(exchange: Exchange) -> int | None:
-    """The arrival of the answer's last byte; null where the answer did not end by itself."""
-    if exchange.transport != "complete":
-        return None
+def last_byte_ns_of(exchange: Exchange) -> int | None:
+    """When the last byte that came had arrived, since the request was sent."""
     if exchange.marks:
         return exchange.marks[-1][0]
     if exchange.end_ns is None or exchange.sent_ns is None:
@@ -67,7 +65,7 @@ def e2e_ns_of(exchange: Exchange) -> int | None:
 
 def _exchange_rows(exchange: Exchange, capture: str) -> Rows:
     completion = completion_of(exchange)
-    measures = measure(completion, e2e_ns_of(exchange))
+    measures = measure(completion, last_byte_ns_of(exchange))
     rows = {"exchanges": [exchange_row(exchange, completion, measures)]}
     if capture != "measures":
         keep_raw = capture == "full"

@@ -37,9 +37,14 @@ class Measures:
     """Data events by distinct reads that completed one: above 1, something buffers."""
 
 
-def measure(completion: Completion, e2e_ns: int | None) -> Measures:
-    """Every measure of one answer; `e2e_ns`: its last byte's arrival, if it ended by itself."""
+def measure(completion: Completion, last_byte_ns: int | None) -> Measures:
+    """Every measure of one answer; `last_byte_ns`: when its last byte had arrived.
+
+    An answer ended by itself if its transport says so, or if its own terminal event was seen
+    before whoever broke the connection did.
+    """
     timeline = completion.timeline
+    ended = "complete" in (completion.transport, completion.outcome)
     decode_ns = _decode_ns(timeline)
     tokens = completion.tokens.count or 0
     gaps = sorted(b - a for a, b in pairwise(timeline.token_ns)) if timeline.whole else []
@@ -47,7 +52,7 @@ def measure(completion: Completion, e2e_ns: int | None) -> Measures:
         ttft_any_ms=_first_ms(timeline.data_ns),
         ttft_content_ms=_first_ms(timeline.token_ns),
         ttft_answer_ms=_ms(timeline.answer_ns),
-        e2e_ms=_ms(e2e_ns),
+        e2e_ms=_ms(last_byte_ns) if ended else None,
         decode_ms=_ms(decode_ns),
         tpot_ms=_per_token_ms(decode_ns, tokens, 1),
         itl_mean_ms=_per_token_ms(decode_ns, tokens, timeline.first_tokens),

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from collector.collector import Collector
 from collector.dead_letters import DeadLetters
 from collector.embedded import EmbeddedStore
 from collector.migrate import MigrationError, Retention, migrate
-from collector.store import StoreError
+from collector.store import StoreError, StoreUnavailable
 from collector.writer import Writer
 from shadow.stream import StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer
@@ -71,11 +71,26 @@ def _collect(settings: Settings, stopping: threading.Event) -> None:
         closing(store.client()) as client,
     ):
         migrate(client, settings.database, retention)
-        writer = Writer(client)
+        sleep = _sleep_until(stopping)
+        writer = Writer(client, sleep=sleep)
+        letters = DeadLetters(writer)
         collector = Collector(
-            consumer, writer, DeadLetters(writer), settings.capture, settings.batch
+            consumer, writer, letters, settings.capture, settings.batch, sleep=sleep
         )
         collector.run(stopping.is_set, settings.drain_s)
+
+
+def _sleep_until(stopping: threading.Event) -> Callable[[float], None]:
+    """A pause between two tries that a stop ends: a drain does not wait for a bad world.
+
+    What is not committed then is read again by the next collector.
+    """
+
+    def sleep(seconds: float) -> None:
+        if stopping.wait(seconds):
+            raise StoreUnavailable("stopped while the store or the stream was away")
+
+    return sleep
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def timed(*events, transport="complete"):
         body += piece
         marks.append((ms * MS, len(body)))
     done = read(Answer("/v1/chat/completions", 200, SSE, body, marks, transport))
-    return done, measure(done, marks[-1][0] if transport == "complete" else None)
+    return done, measure(done, marks[-1][0])
 
 
 def worked(reasoning):
@@ -139,6 +139,8 @@ def test_undefined_measures_are_null():
     assert (empty.ttft_any_ms, empty.events_per_read) == (None, None)
     _, cut = timed((5, text("a")), transport="reset")
     assert (cut.ttft_content_ms, cut.e2e_ms) == (5, None)
+    _, left = timed((5, text("a")), (9, DONE), transport="client_disconnected")
+    assert left.e2e_ms == 9  # the client closed at [DONE], as many do
 
 
 def vars_of(measures):

@@ -8,7 +8,7 @@ import pytest
 from collecting.answers import DONE, event, finish, text, usage
 from collecting.records import accounting, exchange
 
-from collector.decode import completion_of, e2e_ns_of, rows_of
+from collector.decode import completion_of, last_byte_ns_of, rows_of
 from collector.measures import measure
 from collector.rows import DECODER_VERSION, accounting_rows, body_row, exchange_row, worker_row
 from collector.sql import split_statements, tokens
@@ -143,12 +143,11 @@ def test_accounting():
     ) == (None, 1, 9)
 
 
-def test_e2e():
-    """The last byte's arrival; null unless the answer ended by itself."""
-    assert e2e_ns_of(exchange(marks=[(5, 1), (9, 2)])) == 9
-    assert e2e_ns_of(exchange(marks=[], sent_ns=10, end_ns=30)) == 20
-    assert e2e_ns_of(exchange(marks=[])) is None
-    assert e2e_ns_of(exchange(marks=[(5, 1)], transport="reset")) is None
+def test_the_last_byte():
+    """By its mark; of an answer without a body, by the end of its head; else unknown."""
+    assert last_byte_ns_of(exchange(marks=[(5, 1), (9, 2)])) == 9
+    assert last_byte_ns_of(exchange(marks=[], sent_ns=10, end_ns=30)) == 20
+    assert last_byte_ns_of(exchange(marks=[])) is None
 
 
 def test_the_same_bytes_give_the_same_rows():
