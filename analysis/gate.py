@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +25,8 @@ def gate(
     candidate: str | None = None,
     form: Literal["text", "json"] = "text",
     why_none: str = "no verdict was written yet",
+    known: Collection[str] = (),
+    experiment: str | None = None,
 ) -> Answer:
     """From a stored report to the gate's answer.
 
@@ -34,18 +36,20 @@ def gate(
         report: report.json of verdicts that were written; None where there is none.
         candidate: which; required where there are several.
         form: the line is text, or JSON with the keys of the contract.
-        why_none: the reason that is given where there is no report.
+        why_none: the reason that is given where there is no report, or the candidate is not in it.
+        known: the experiment's candidates; without it, those of the report.
+        experiment: its name, for the answer where there is no report.
     """
-    if report is None:
-        nothing = {"verdict": "hold", "reason": why_none, "candidate": candidate}
-        return _answer(nothing, form)
-    parts = report["candidates"]
-    if candidate is None and len(parts) > 1:
-        return Answer(USAGE, f"several candidates: say which with --candidate: {', '.join(parts)}")
-    name = candidate if candidate is not None else next(iter(parts), None)
-    if name not in parts:
-        known = ", ".join(parts) or "none"
-        return Answer(USAGE, f"there is no candidate {name}; this experiment has: {known}")
+    parts = report["candidates"] if report is not None else {}
+    names = list(known or parts)
+    if candidate is None and len(names) > 1:
+        return Answer(USAGE, f"several candidates: say which with --candidate: {', '.join(names)}")
+    name = candidate if candidate is not None else next(iter(names), None)
+    if names and name not in names:
+        return Answer(USAGE, f"no candidate is named {name}; there are: {', '.join(names)}")
+    if report is None or name not in parts:
+        nothing = {"verdict": "hold", "reason": why_none, "candidate": name}
+        return _answer(nothing | {"experiment": experiment}, form)
     comparison = report["comparison"]
     facts = {
         "experiment": report["experiment"],

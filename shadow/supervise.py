@@ -91,7 +91,8 @@ def _stop_signals() -> Iterator[_Signals]:
 
 
 def _say(text: str) -> None:
-    print(f"shadow up: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"shadow up: {text}\n")
+    sys.stderr.flush()
 
 
 def supervise(
@@ -100,7 +101,7 @@ def supervise(
     say: Callable[[str], None] = _say,
     tick_s: float = 0.05,
 ) -> int:
-    """Run until SIGTERM or SIGINT, then drain `services` in their order; a second signal ends at once.
+    """Run until SIGTERM or SIGINT, then drain `services` in order; a second signal ends at once.
 
     Returns:
         0 after a drain; 2 when a service refused its configuration (it would refuse it again).

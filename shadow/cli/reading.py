@@ -141,7 +141,14 @@ def gate(config: Config, candidate: str | None, form: str) -> int:
 
     settings = analysis_settings(config)
     document, why = _read(config, lambda client: stored(client, settings))
-    said = answer(document, candidate, "json" if form == "json" else "text", why)
+    said = answer(
+        document,
+        candidate,
+        "json" if form == "json" else "text",
+        why,
+        known=config.candidates,
+        experiment=config.experiment,
+    )
     click.echo(said.line, err=said.code == USAGE)
     return said.code
 
