@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 FOLDER = Path(__file__).parent / "migrations"
+_LONGEST_S = 50 * 365 * 86_400
 _FILE = re.compile(r"(\d{4})_[a-z0-9_]+\.sql\Z")
 
 _MIGRATIONS = """
@@ -38,6 +39,7 @@ _AGE = {
     "exchanges": ("arrived_at", "measures_s"),
     "pairs": ("arrived_at", "measures_s"),
     "windows": ("window", "measures_s"),
+    "window_totals": ("window", "measures_s"),
     "accounting": ("at", "measures_s"),
     "workers": ("at", "measures_s"),
 }
@@ -138,7 +140,8 @@ def _retain(client: Client, retention: Retention) -> list[str]:
 
 
 def _ttl(column: str, seconds: int) -> str:
-    return f"TTL toDateTime({column}) + toIntervalSecond({seconds})"
+    # DateTime ends in 2106: a longer retention would wrap around and drop every row at once.
+    return f"TTL toDateTime({column}) + toIntervalSecond({min(seconds, _LONGEST_S)})"
 
 
 def _quoted(name: str) -> str:

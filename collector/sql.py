@@ -53,12 +53,14 @@ class Statement:
     Attributes:
         verb: its first word in capitals; empty for an empty text.
         sql_end: where the statement ends: before the FORMAT or VALUES of an insert with data.
+        source_at: where an insert can be given another source: before its SETTINGS.
         data_start: where an insert's data start; None where there are none.
         format: of the data in an insert, else of the answer; None where it does not say.
     """
 
     verb: str
     sql_end: int
+    source_at: int
     data_start: int | None
     format: str | None
 
@@ -114,27 +116,38 @@ def read_statement(text: str) -> Statement:
     found = iter(tokens(text))
     first = next((token for token in found if token.text not in {"(", ";"}), None)
     if first is None:
-        return Statement("", len(text), None, None)
+        return Statement("", len(text), len(text), None, None)
     verb = first.text.upper()
     if verb == "INSERT":
         return _read_insert(text, found)
-    return Statement(verb, len(text), None, _answer_format(found))
+    return Statement(verb, len(text), len(text), None, _answer_format(found))
 
 
 def _read_insert(text: str, rest: Iterator[Token]) -> Statement:
+    whole = len(text)
+    source_at: int | None = None
     for token in rest:
         if token.says("SELECT", "WITH", "FROM", "WATCH"):
-            break
-        if token.says("VALUES"):
-            return Statement("INSERT", token.start, token.end, "Values")
-        if token.says("FORMAT"):
-            name = next(rest, token)
-            data_start = _DATA_START.match(text, name.end)
-            assert data_start is not None  # it matches the empty text
-            return Statement("INSERT", token.start, data_start.end(), name.text)
-    else:
-        return Statement("INSERT", len(text), len(text), None)
-    return Statement("INSERT", len(text), None, None)
+            return Statement("INSERT", whole, whole, None, None)
+        if token.says("SETTINGS"):
+            source_at = token.start
+        if token.says("VALUES", "FORMAT"):
+            name = token if token.says("VALUES") else next(rest, token)
+            return Statement(
+                "INSERT",
+                sql_end=token.start,
+                source_at=token.start if source_at is None else source_at,
+                data_start=name.end if name is token else _behind(text, name.end),
+                format="Values" if name is token else name.text,
+            )
+    return Statement("INSERT", whole, whole if source_at is None else source_at, whole, None)
+
+
+def _behind(text: str, format_end: int) -> int:
+    """Where data start behind a format's name: after blanks and one end of line."""
+    blank = _DATA_START.match(text, format_end)
+    assert blank is not None  # it matches the empty text
+    return blank.end()
 
 
 def _answer_format(rest: Iterator[Token]) -> str | None:

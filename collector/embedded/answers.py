@@ -44,4 +44,5 @@ def error_response(error: EngineError) -> web.Response:
     fields = {"X-ClickHouse-Exception-Code": str(error.code)}
     if error.status == web.HTTPUnauthorized.status_code:
         fields["WWW-Authenticate"] = 'Basic realm="ClickHouse server HTTP API"'
-    return web.Response(status=error.status, text=error.text + "\n", headers=fields)
+    body = f"{error.text}\n".encode("utf-8", "replace")
+    return web.Response(status=error.status, body=body, headers=fields, content_type="text/plain")

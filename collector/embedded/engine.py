@@ -76,7 +76,7 @@ class Engine:
         try:
             with engine_errors():
                 if frame.database != "default":
-                    connection.query(f"USE {_quoted(frame.database, '`')}".encode(), "Null")
+                    connection.query(f"USE {quoted(frame.database, '`')}".encode(), "Null")
                 statement = _set_statement(frame)
                 if len(statement) > _MAX_QUERY_SIZE:  # long parameters, of a form
                     connection.query(f"SET max_query_size = {2 * len(statement)}", "Null")
@@ -86,12 +86,12 @@ class Engine:
             connection.close()
 
     def stop_reading(self, mark: str) -> None:
-        """Have the engine stop what reads under this mark; does not wait for it.
+        """Have the engine stop the SELECT that runs under this mark; does not wait for it.
 
         What writes goes on: its client may be gone, but its rows are complete.
         """
         statement = (
-            "KILL QUERY WHERE query_kind != 'Insert' "
+            "KILL QUERY WHERE query_kind = 'Select' "
             "AND startsWith(Settings['log_comment'], {mark:String}) ASYNC"
         )
         with self.handle(Frame(params={"mark": mark})) as connection, engine_errors():
@@ -133,7 +133,7 @@ def _set_statement(frame: Frame) -> bytes:
     values |= {f"param_{name}": value for name, value in frame.params.items()}
     if frame.readonly:
         values["readonly"] = "2"
-    pairs = ", ".join(f"{_name(name)} = {_quoted(value)}" for name, value in values.items())
+    pairs = ", ".join(f"{_name(name)} = {quoted(value)}" for name, value in values.items())
     return f"SET {pairs}".encode("utf-8", "surrogateescape")
 
 
@@ -143,6 +143,7 @@ def _name(name: str) -> str:
     return name
 
 
-def _quoted(value: str, quote: str = "'") -> str:
+def quoted(value: str, quote: str = "'") -> str:
+    """The value as a literal of SQL, or as a name between backticks."""
     escaped = value.replace("\\", "\\\\").replace(quote, "\\" + quote)
     return f"{quote}{escaped}{quote}"

@@ -50,11 +50,13 @@ async def serving(
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve the engine at this address until the context ends; yields the address bound.
 
-    On leaving, running requests have five seconds to end; then they are cut.
+    On leaving, queries are stopped at once, and inserts have five seconds to end before their
+    client is cut off.
     """
     interface = _Interface(engine, access)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", interface.answer)
+    app.on_shutdown.append(interface.stop_reading)
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -73,14 +75,6 @@ async def serving(
         await interface.close()
 
 
-async def serve(
-    engine: Engine, host: str, port: int, access: Access, stopped: asyncio.Event
-) -> None:
-    """Serve until `stopped` is set."""
-    async with serving(engine, host, port, access):
-        await stopped.wait()
-
-
 class _Interface:
     """The handler of all paths, with the threads that statements run in."""
 
@@ -90,6 +84,11 @@ class _Interface:
         self._workers = ThreadPoolExecutor(WORKERS, "store-worker")
         self._stopper = ThreadPoolExecutor(1, "store-stopper")
         self._open = 0
+        self._running: set[str] = set()
+
+    async def stop_reading(self, _: web.Application) -> None:
+        for mark in self._running:
+            self._stopper.submit(self._engine.stop_reading, mark)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._workers.shutdown)
@@ -146,6 +145,8 @@ class _Interface:
 
     async def _work(self, request: web.Request, job: Job, query_id: str) -> web.StreamResponse:
         pipe: Pipe[Item] = Pipe()
+        mark = job.query.frame.mark
+        self._running.add(mark)
         work = self._workers.submit(run, self._engine, job, pipe)
         try:
             opening = await pipe.receive()
@@ -163,8 +164,10 @@ class _Interface:
             if work.cancel():
                 job.body.close()
             else:
-                self._stopper.submit(self._engine.stop_reading, job.query.frame.mark)
+                self._stopper.submit(self._engine.stop_reading, mark)
             raise
+        finally:
+            self._running.discard(mark)
 
 
 async def _stream(

@@ -49,9 +49,10 @@ def run(engine: Engine, job: Job, pipe: Pipe[Item]) -> None:
             _answer(engine, job, pipe)
         except EngineError as error:
             pipe.send(error)
-        except Exception as error:
-            pipe.send(said(STD_EXCEPTION, f"{type(error).__name__}: {error}", "STD_EXCEPTION"))
+        except Left:
             raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            pipe.send(said(STD_EXCEPTION, f"{type(error).__name__}: {error}", "STD_EXCEPTION"))
 
 
 def _answer(engine: Engine, job: Job, pipe: Pipe[Item]) -> None:
@@ -77,7 +78,7 @@ def _until_fault(pieces: Iterator[bytes], job: Job, fault: list[EngineError]) ->
         yield from pieces
     except EngineError as error:
         fault.append(error)
-        text = error.text.encode()
+        text = error.text.encode("utf-8", "replace")
         tag = job.tag.encode()
         marker = b"\r\n__exception__\r\n"
         yield marker + tag + b"\r\n" + text + b"\n%d " % (len(text) + 1) + tag + marker

@@ -4,6 +4,7 @@ import math
 import socket
 import struct
 
+import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from hypothesis import HealthCheck, given
@@ -102,8 +103,14 @@ def test_any_bytes_are_a_string(client, table):
     assert [row[1:] for row in back(client, table, **BYTES)] == [(v, v) for v in values]
 
 
-@bounded(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(max_size=40), number=st.integers(0, 2**64 - 1), names=st.lists(st.text(max_size=5), max_size=4))
+@bounded(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.text(max_size=40),
+    number=st.integers(0, 2**64 - 1),
+    names=st.lists(st.text(max_size=5), max_size=4),
+)
 def test_parameters_mean_what_they_say(client, text, number, names):
     """Whatever a parameter holds is a value, never a part of the statement."""
     found = client.query(
@@ -117,7 +124,9 @@ def test_settings_hold_for_their_statement_alone(client):
     """A setting given with a query is not there in the next one."""
     read = "SELECT getSetting('max_threads'), getSetting('max_result_rows')"
     default = client.query(read).result_rows
-    assert client.query(read, settings={"max_threads": 1, "max_result_rows": 7}).result_rows == [(1, 7)]
+    assert client.query(read, settings={"max_threads": 1, "max_result_rows": 7}).result_rows == [
+        (1, 7)
+    ]
     assert client.query(read).result_rows == default
 
 
@@ -143,7 +152,10 @@ ERRORS = [
 @pytest.mark.parametrize(("statement", "code"), ERRORS)
 def test_a_wrong_statement_is_refused_with_clickhouses_code(client, statement, code):
     """StoreRefused carries the number and the text on one line."""
-    with pytest.raises(StoreRefused, match=rf"Code: {code}\. DB::Exception: ") as refused, store_errors():
+    with (
+        pytest.raises(StoreRefused, match=rf"Code: {code}\. DB::Exception: ") as refused,
+        store_errors(),
+    ):
         client.query(statement)
     assert refused.value.code == code
     assert "\n" not in str(refused.value)
@@ -168,22 +180,36 @@ def test_replacing_tables_answer_with_the_newest_row(client, table):
         rows = [[k, k * day, f"v{version}", version] for k in range(5)]
         client.insert(table, rows, column_names=["k", "at", "v", "version"])
     assert client.command(f"SELECT count() FROM {table}") == 15
-    assert client.query(f"SELECT k, v FROM {table} FINAL ORDER BY k").result_rows == [(k, "v3") for k in range(5)]
+    assert client.query(f"SELECT k, v FROM {table} FINAL ORDER BY k").result_rows == [
+        (k, "v3") for k in range(5)
+    ]
 
 
 def test_a_token_makes_an_insert_repeatable(client, table):
     """The same token again stores nothing; another one, or none, stores the same rows again."""
     make(client, table, "v UInt32")
     for token in ("a", "a", "b"):
-        client.insert(table, [[1], [2]], column_names=["v"], settings={"insert_deduplication_token": token})
+        client.insert(
+            table, [[1], [2]], column_names=["v"], settings={"insert_deduplication_token": token}
+        )
     assert client.command(f"SELECT count() FROM {table}") == 4
 
 
 def test_a_large_insert_and_its_answer_arrive_whole(client, table):
     """200,000 rows in one insert; summed in the store and streamed back in blocks."""
     count = 200_000
-    make(client, table, "i UInt32, s LowCardinality(String), t String, f Float64", "MergeTree ORDER BY i")
-    columns = [list(range(count)), [f"arm{i % 7}" for i in range(count)], [f"text {i}" for i in range(count)], [i / 4 for i in range(count)]]
+    make(
+        client,
+        table,
+        "i UInt32, s LowCardinality(String), t String, f Float64",
+        "MergeTree ORDER BY i",
+    )
+    columns = [
+        list(range(count)),
+        [f"arm{i % 7}" for i in range(count)],
+        [f"text {i}" for i in range(count)],
+        [i / 4 for i in range(count)],
+    ]
     client.insert(table, columns, column_names=["i", "s", "t", "f"], column_oriented=True)
     read = f"SELECT count(), sum(i), uniqExact(s), uniqExact(t), sum(f) FROM {table}"
     total = count * (count - 1) // 2
@@ -195,7 +221,9 @@ def test_a_large_insert_and_its_answer_arrive_whole(client, table):
 
 def test_an_error_within_a_streamed_answer_is_seen(client):
     """A query that fails after its first rows were sent fails for the reader too, with its text."""
-    statement = "SELECT number, throwIf(number = 999999) FROM numbers(1000000) SETTINGS max_threads = 1"
+    statement = (
+        "SELECT number, throwIf(number = 999999) FROM numbers(1000000) SETTINGS max_threads = 1"
+    )
     with pytest.raises(StoreRefused, match="throwIf"), store_errors():  # noqa: PT012, SIM117
         with client.query_row_block_stream(statement) as blocks:
             for _ in blocks:
@@ -220,8 +248,6 @@ def test_raw_formats_are_those_of_clickhouse(client):
 @pytest.mark.parametrize("compress", [False, True, "lz4", "zstd", "gzip"])
 def test_every_compression_of_the_client_is_understood(settings, http_client, table, compress):
     """What the client codes, the interface reads; what it answers in, the client reads."""
-    import clickhouse_connect  # noqa: PLC0415 - only here by hand
-
     host, port = settings.url.removeprefix("http://").split(":")
     make(http_client, table, "i UInt32, t String", "MergeTree ORDER BY i")
     client = clickhouse_connect.get_client(
@@ -238,15 +264,15 @@ def test_every_compression_of_the_client_is_understood(settings, http_client, ta
 
 def test_parameters_too_long_for_an_address_go_as_a_form(settings, http_client):
     """clickhouse-connect then sends multipart/form-data."""
-    import clickhouse_connect  # noqa: PLC0415 - only here by hand
-
     host, port = settings.url.removeprefix("http://").split(":")
     client = clickhouse_connect.get_client(
         host=host, port=int(port), username=settings.user, password=settings.password,
         form_encode_query_params=True,
     )  # fmt: skip
     text = "ü\t'" * 100_000
-    assert client.query("SELECT length({t:String}), {n:UInt8}", parameters={"t": text, "n": 3}).result_rows == [(len(text.encode()), 3)]
+    assert client.query(
+        "SELECT length({t:String}), {n:UInt8}", parameters={"t": text, "n": 3}
+    ).result_rows == [(len(text.encode()), 3)]
     client.close()
 
 
@@ -296,7 +322,12 @@ def test_foreign_errors_become_two():
         DatabaseError("HTTP driver received HTTP status 502"), ConnectionResetError("reset"), TimeoutError(),
     ]  # fmt: skip
     assert {type(translated(error)) for error in world} == {StoreUnavailable}
-    fault = [DatabaseError("x", code=27), OperationalError("x", code=60), DatabaseError("HTTP status 400"), DatabaseError("no")]
+    fault = [
+        DatabaseError("x", code=27),
+        OperationalError("x", code=60),
+        DatabaseError("HTTP status 400"),
+        DatabaseError("no"),
+    ]
     assert {type(translated(error)) for error in fault} == {StoreRefused}
     with pytest.raises(struct.error), store_errors():
         struct.pack("B", 300)

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import lz4.frame
 import pytest
+
 from collector.embedded import server as server_module
 from collector.embedded.coding import _ZSTD
 
@@ -61,12 +62,16 @@ def test_a_statement_may_stand_in_the_body_in_the_address_or_in_both(ask):
     assert ask("3 AS x", {"query": "SELECT"})[2] == b"3\n"
     assert ask(method="GET", params={"query": "SELECT 4 FORMAT JSONEachRow"})[2] == b'{"4":4}\n'
     assert ask(method="HEAD", params={"query": "SELECT 4"})[::2] == (200, b"")
-    assert ask("SELECT 1", headers={"Content-Type": "application/x-www-form-urlencoded"})[2] == b"1\n"
+    assert (
+        ask("SELECT 1", headers={"Content-Type": "application/x-www-form-urlencoded"})[2] == b"1\n"
+    )
 
 
 def test_an_answer_says_what_it_is(ask):
     """The header fields that clients read."""
-    _, headers, body = ask("SELECT number FROM numbers(3)", {"query_id": "mine", "default_format": "JSONEachRow"})
+    _, headers, body = ask(
+        "SELECT number FROM numbers(3)", {"query_id": "mine", "default_format": "JSONEachRow"}
+    )
     assert body.splitlines()[2] == b'{"number":2}'
     assert headers["X-ClickHouse-Format"] == "JSONEachRow"
     assert headers["X-ClickHouse-Query-Id"] == "mine"
@@ -88,8 +93,15 @@ def test_parameters_settings_and_database_are_of_their_request_alone(ask):
     read = "SELECT {a:UInt8}, {s:String}, currentDatabase(), getSetting('max_threads')"
     assert ask(read, params)[2] == b"7\tx\\ty\\'\\\\\tsystem\t1\n"
     status, headers, body = ask("SELECT {a:UInt8}")
-    assert (status, headers["X-ClickHouse-Exception-Code"], b"UNKNOWN_QUERY_PARAMETER" in body) == (500, "456", True)
-    assert ask("SELECT currentDatabase()", headers={"X-ClickHouse-Database": "system"})[2] == b"system\n"
+    assert (status, headers["X-ClickHouse-Exception-Code"], b"UNKNOWN_QUERY_PARAMETER" in body) == (
+        500,
+        "456",
+        True,
+    )
+    assert (
+        ask("SELECT currentDatabase()", headers={"X-ClickHouse-Database": "system"})[2]
+        == b"system\n"
+    )
     assert ask("SELECT currentDatabase()")[2] == b"default\n"
     ask("SET max_threads = 1")
     assert ask("SELECT getSetting('max_threads') = 1")[2] != b"true\n"
@@ -114,7 +126,11 @@ def test_an_error_has_clickhouses_status_code_and_text(ask, statement, status, c
 
 def test_an_error_in_a_setting_of_the_address(ask):
     """A setting that is none, a name that is none, a database that is none."""
-    assert [ask("SELECT 1", {name: "1"})[0] for name in ("nope", "a'b", "database")] == [404, 400, 404]
+    assert [ask("SELECT 1", {name: "1"})[0] for name in ("nope", "a'b", "database")] == [
+        404,
+        400,
+        404,
+    ]
 
 
 DATA = b'{"a": 1, "s": "x"}\n{"a": 2, "s": "y"}\n'
@@ -133,7 +149,10 @@ def test_an_inserts_data_stand_behind_it_or_in_the_body(ask, table):
     ask(f"INSERT INTO {name} SETTINGS async_insert = 0 FORMAT CSV\n7,seven")
     ask(f"INSERT INTO {name} SELECT number, 'n' FROM numbers(8, 2)")
     ask(f"INSERT INTO {name} (a) FORMAT RowBinary\n".encode() + struct.pack("<I", 10))
-    assert ask(f"SELECT groupArray(a) FROM (SELECT a FROM {name} ORDER BY a)")[2] == b"[1,2,3,4,5,6,7,8,9,10]\n"
+    assert (
+        ask(f"SELECT groupArray(a) FROM (SELECT a FROM {name} ORDER BY a)")[2]
+        == b"[1,2,3,4,5,6,7,8,9,10]\n"
+    )
     assert ask(f"SELECT s FROM {name} WHERE a = 4")[2] == b"FORMAT (\n"
 
 
@@ -145,6 +164,17 @@ def test_an_insert_that_does_not_parse_stores_nothing(ask, table):
     assert (status, headers["X-ClickHouse-Exception-Code"]) == (400, "27")
     assert b"row 3" in body
     assert ask(f"SELECT count() FROM {name}")[2] == b"0\n"
+
+
+def test_what_the_table_itself_refuses_is_an_error(ask, table):
+    """A constraint, and a view that fails: never "written"."""
+    name = f"shadow.{table}"
+    ask(f"CREATE TABLE {name} (a Int32, CONSTRAINT c CHECK a >= 0) ENGINE = MergeTree ORDER BY a")
+    for text in (b"FORMAT TSV\n1\n-1\n", b"VALUES (1), (-1)"):
+        status, headers, _ = ask(f"INSERT INTO {name} ".encode() + text)
+        assert (status, headers["X-ClickHouse-Exception-Code"]) == (500, "469")
+    ask(f"CREATE MATERIALIZED VIEW {name}v ENGINE = Memory AS SELECT throwIf(a = 3) FROM {name}")
+    assert ask(f"INSERT INTO {name} FORMAT TSV\n3\n")[1]["X-ClickHouse-Exception-Code"] == "395"
 
 
 def test_native_data_with_any_bytes_behind_the_statement(ask, table):
@@ -174,7 +204,9 @@ def test_bodies_are_coded_both_ways(ask, table, coding):
     assert ask(pack(statement + b"1\n2\n"), headers=sent)[0] == 200
     if coding != "deflate":
         assert ask(pack(statement) + pack(b"3\n4\n"), headers=sent)[0] == 200
-    _, headers, body = ask(f"SELECT sum(a) FROM {name}", headers={"Accept-Encoding": f"br;q=0, {coding}"})
+    _, headers, body = ask(
+        f"SELECT sum(a) FROM {name}", headers={"Accept-Encoding": f"br;q=0, {coding}"}
+    )
     assert headers["Content-Encoding"] == coding
     assert unpack(body) == (b"3\n" if coding == "deflate" else b"10\n")
     plain = ask("SELECT 1", {"enable_http_compression": "0"}, headers={"Accept-Encoding": coding})
@@ -183,9 +215,19 @@ def test_bodies_are_coded_both_ways(ask, table, coding):
 
 def test_a_body_that_is_not_as_coded_is_refused(ask):
     """Broken, cut short, unknown, and ClickHouse's own block compression."""
-    for coding, body in (("gzip", b"no"), ("lz4", b"nope"), ("zstd", b"nope"), ("deflate", zlib.compress(b"SELECT 1")[:5])):
-        assert ask(body, headers={"Content-Encoding": coding})[1]["X-ClickHouse-Exception-Code"] == "271"
-    assert ask(b"x", headers={"Content-Encoding": "snappy"})[1]["X-ClickHouse-Exception-Code"] == "89"
+    for coding, body in (
+        ("gzip", b"no"),
+        ("lz4", b"nope"),
+        ("zstd", b"nope"),
+        ("deflate", zlib.compress(b"SELECT 1")[:5]),
+    ):
+        assert (
+            ask(body, headers={"Content-Encoding": coding})[1]["X-ClickHouse-Exception-Code"]
+            == "271"
+        )
+    assert (
+        ask(b"x", headers={"Content-Encoding": "snappy"})[1]["X-ClickHouse-Exception-Code"] == "89"
+    )
     assert ask(b"SELECT 1", {"compress": "1"})[0] == 501
 
 
@@ -226,12 +268,16 @@ def test_who_may_enter(ask):
     """Basic, header fields, address; nothing else."""
     key = {"X-ClickHouse-User": "default", "X-ClickHouse-Key": PASSWORD.encode().decode("latin-1")}
     assert ask("SELECT 1", {"user": "default", "password": PASSWORD}, user=False)[0] == 200
-    assert ask("SELECT 1", headers=key, user=False)[0] in {200, 403}  # header bytes beyond ASCII are the client's choice
+    assert ask("SELECT 1", headers=key, user=False)[0] == 200
     assert ask("SELECT 1", {"password": PASSWORD}, user=False)[0] == 200
     status, headers, body = ask("SELECT 1", user=False)
     assert (status, headers["X-ClickHouse-Exception-Code"]) == (401, "194")
     assert headers["WWW-Authenticate"].startswith("Basic")
-    wrong = ({"user": "default", "password": "no"}, {"user": "root", "password": PASSWORD}, {"user": "", "password": ""})
+    wrong = (
+        {"user": "default", "password": "no"},
+        {"user": "root", "password": PASSWORD},
+        {"user": "", "password": ""},
+    )
     for params in wrong:
         status, headers, body = ask("SELECT 1", params, user=False)
         assert (status, headers["X-ClickHouse-Exception-Code"]) == (403, "516")
@@ -248,7 +294,9 @@ def test_pages_of_other_sites_may_not(ask, address):
 
 def test_a_get_changes_nothing(ask, table):
     """As with ClickHouse, a GET only reads."""
-    status, headers, _ = ask(method="GET", params={"query": f"CREATE TABLE shadow.{table} (a Int8) ENGINE = Memory"})
+    status, headers, _ = ask(
+        method="GET", params={"query": f"CREATE TABLE shadow.{table} (a Int8) ENGINE = Memory"}
+    )
     assert (status, headers["X-ClickHouse-Exception-Code"]) == (500, "164")
 
 
@@ -302,9 +350,16 @@ def test_the_same_question_of_someone_else_is_a_question(ask):
 def test_a_long_query_does_not_block_a_ping_or_another_query(ask):
     """The event loop stays free, and queries run side by side."""
     done = []
-    slow = threading.Thread(target=lambda: done.append(ask("SELECT sleepEachRow(0.5) FROM numbers(2) SETTINGS max_block_size = 1")))
+    slow = threading.Thread(
+        target=lambda: done.append(
+            ask("SELECT sleepEachRow(0.5) FROM numbers(2) SETTINGS max_block_size = 1")
+        )
+    )
     slow.start()
-    while b"sleepEachRow" not in ask("SELECT query FROM system.processes WHERE query NOT LIKE '%processes%'")[2]:
+    while (
+        b"sleepEachRow"
+        not in ask("SELECT query FROM system.processes WHERE query NOT LIKE '%processes%'")[2]
+    ):
         pass
     assert ask(method="GET", path="/ping")[0] == 200
     assert ask("SELECT 1")[2] == b"1\n"
@@ -314,7 +369,11 @@ def test_a_long_query_does_not_block_a_ping_or_another_query(ask):
 
 
 def running(ask, word):
-    return int(ask(f"SELECT count() FROM system.processes WHERE query LIKE '%{word}%' AND query NOT LIKE '%processes%'")[2])
+    return int(
+        ask(
+            f"SELECT count() FROM system.processes WHERE query LIKE '%{word}%' AND query NOT LIKE '%processes%'"
+        )[2]
+    )
 
 
 def until(condition, seconds=15):
@@ -337,9 +396,17 @@ def leave(address, statement, *, after):
 def test_a_client_that_leaves_stops_its_query(ask, address):
     """Before the first byte and in the middle of an answer; the workers are free again."""
     for _ in range(server_module.WORKERS + 1):
-        leave(address, b"SELECT count() FROM numbers(1e15) WHERE NOT ignore('left')", after=lambda _: until(lambda: running(ask, "left")))
+        leave(
+            address,
+            b"SELECT count() FROM numbers(1e15) WHERE NOT ignore('left')",
+            after=lambda _: until(lambda: running(ask, "left")),
+        )
         until(lambda: not running(ask, "left"))
-        leave(address, b"SELECT number, 'gone' FROM numbers(1e12)", after=lambda client: client.recv(100))
+        leave(
+            address,
+            b"SELECT number, 'gone' FROM numbers(1e12)",
+            after=lambda client: client.recv(100),
+        )
         until(lambda: not running(ask, "gone"))
     assert ask("SELECT 1")[2] == b"1\n"
 
@@ -373,21 +440,40 @@ def test_garbage_does_not_break_the_server(ask, address, data):
             answer = client.recv(4096)
         except OSError:
             answer = b""
-    assert answer == b"" or answer.startswith(b"HTTP/1.") and answer[9:10] == b"4"
+    assert answer == b"" or (answer.startswith(b"HTTP/1.") and answer[9:10] == b"4")
     assert ask("SELECT 1")[2] == b"1\n"
 
 
 def test_statements_of_any_bytes_are_refused_or_run(ask):
     """Never a cut connection: an error is ClickHouse's."""
-    for statement in (b"\xff\xfe", b"'", b"/*", b"$$", b"SELECT '\xff'", b"INSERT", b"INSERT INTO", b"FORMAT", b";;", b"INSERT INTO t FORMAT", b"(((("):
+    for statement in (
+        b"\xff\xfe",
+        b"'",
+        b"/*",
+        b"$$",
+        b"SELECT '\xff'",
+        b"INSERT",
+        b"INSERT INTO",
+        b"FORMAT",
+        b";;",
+        b"INSERT INTO t FORMAT",
+        b"((((",
+    ):
         status, headers, _ = ask(statement)
-        assert status == 200 or headers["X-ClickHouse-Exception-Code"]
+        assert headers.get("X-ClickHouse-Exception-Code", "0" if status == 200 else None) not in {
+            None,
+            "1001",
+        }
 
 
 def test_external_data_are_refused_by_name(ask):
     """Not silently ignored."""
-    form = b'--b\r\nContent-Disposition: form-data; name="t"; filename="t.csv"\r\n\r\n1\r\n--b--\r\n'
-    status, _, body = ask(form, {"query": "SELECT 1"}, headers={"Content-Type": "multipart/form-data; boundary=b"})
+    form = (
+        b'--b\r\nContent-Disposition: form-data; name="t"; filename="t.csv"\r\n\r\n1\r\n--b--\r\n'
+    )
+    status, _, body = ask(
+        form, {"query": "SELECT 1"}, headers={"Content-Type": "multipart/form-data; boundary=b"}
+    )
     assert (status, b"External data" in body) == (501, True)
 
 
