@@ -52,7 +52,7 @@ class DeadLetters:
     def flush(self) -> int:
         """Store the letters and return how many there were.
 
-        A redelivered batch has the same sources, so its letters are stored once.
+        The same letters again (a redelivered batch) are stored once, within a day of UTC.
 
         Raises:
             StoreUnavailable, StoreRefused: they are not stored, and still kept here; do not commit.
