@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +49,13 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     except module.NoBroker as none:
         return f"kafka: SKIPPED, {none}"
     return "kafka: an own broker on loopback"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The sockets above end quietly, before the interpreter's own last look."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

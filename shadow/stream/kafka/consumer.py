@@ -5,7 +5,10 @@ Rules:
 1. A revocation's callback runs inside `poll`, in the thread that polls (see `aside`).
 2. A commit that meets a rebalance is sent again by the next poll, for the partitions that are
    still here; for those that are not, the records come again, to whoever has them now.
-3. Nothing that can fail stands between the fetch and the return: a record that was fetched and not
+3. "Flush or clear" is about the whole open batch, while a cooperative rebalance takes some
+   partitions only: after the callback those that stay go back to what was committed, so what was
+   cleared comes again.
+4. Nothing that can fail stands between the fetch and the return: a record that was fetched and not
    returned would be skipped by the next commit.
 """
 
@@ -35,6 +38,8 @@ from shadow.stream.kafka.topics import ensure_topic
 
 FETCH_BYTES = 16 * 2**20
 SESSION_MS = 15_000
+HEARTBEAT_MS = 1_000
+"""How soon a member hears of a rebalance."""
 _MOVED_ON = (
     CommitFailedError,
     IllegalGenerationError,
@@ -56,6 +61,10 @@ class KafkaConsumerStream:
         self._beneath: KafkaNetClient | None = None
         self._pending: dict[TopicPartition, int] = {}
         self._leaving: set[TopicPartition] = set()
+        self._read: dict[TopicPartition, int] = {}
+        """The next offset of what was given to the caller."""
+        self._done: dict[TopicPartition, int] = {}
+        """The next offset of what the caller has done with."""
         self._revoked: Revoked = lambda _partitions: None
         self._alive_at = 0.0
 
@@ -74,6 +83,9 @@ class KafkaConsumerStream:
             found = self._aside.run(lambda: kafka.poll(timeout_ms=wait_ms, max_records=max_records))
         if not found:
             self._check_alive()
+        for place, records in found.items():
+            self._done.setdefault(place, records[0].offset)
+            self._read[place] = records[-1].offset + 1
         return [
             Delivered(_name(place), record.offset, record.key or b"", record.value or b"")
             for place, records in found.items()
@@ -93,7 +105,9 @@ class KafkaConsumerStream:
             return
         ours = self._kafka.assignment() | self._leaving
         places = {_place(partition): offset for partition, offset in offsets.items()}
-        self._pending |= {place: offset for place, offset in places.items() if place in ours}
+        mine = {place: offset for place, offset in places.items() if place in ours}
+        self._pending |= mine
+        self._done |= mine
         with self._translated():
             self._commit_pending(self._kafka)
 
@@ -104,12 +118,14 @@ class KafkaConsumerStream:
     def close(self) -> None:
         """Leave the group; nothing is committed that was not committed before."""
         self._revoked = lambda _partitions: None
-        kafka, self._kafka = self._kafka, None
+        self._read.clear()
+        kafka = self._kafka
         if kafka is not None:
             with suppress(KafkaError):  # the records come again
                 self._commit_pending(kafka)
             with suppress(KafkaError):  # the group notices without our goodbye, later
                 self._aside.run(lambda: kafka.close(autocommit=False, timeout_ms=3000))
+        self._kafka = None
         self._aside.close()
 
     def _connected(self) -> KafkaConsumer:
@@ -127,6 +143,7 @@ class KafkaConsumerStream:
             "auto_offset_reset": "earliest",
             "partition_assignment_strategy": [CooperativeStickyAssignor],
             "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
             "fetch_max_bytes": FETCH_BYTES,
             "allow_auto_create_topics": False,
             "metrics_enabled": False,
@@ -143,7 +160,17 @@ class KafkaConsumerStream:
         finally:
             self._leaving = set()
             for place in places:
-                self._pending.pop(place, None)
+                for known in (self._pending, self._read, self._done):
+                    known.pop(place, None)
+            self._go_back()
+
+    def _go_back(self) -> None:
+        """Read again, of the partitions that stay, what the caller has not done with."""
+        assert self._kafka is not None
+        for place in self._kafka.assignment() & self._read.keys():
+            if self._read[place] > self._done[place]:
+                self._kafka.seek(place, self._done[place])
+                self._read[place] = self._done[place]
 
     def _commit_pending(self, kafka: KafkaConsumer) -> None:
         wanted = {place: OffsetAndMetadata(at, "", -1) for place, at in self._pending.items()}
