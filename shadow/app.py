@@ -19,6 +19,8 @@ from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shadow.arm import Ledger, Publisher
     from shadow.config import Config
 
@@ -138,8 +140,12 @@ class Proxy:
             await asyncio.wait_for(self._quiet.wait(), timeout_s)
 
 
-async def serve(config: Config, ports: Ports, started: asyncio.Event | None = None) -> None:
+async def serve(
+    config: Config, ports: Ports, started: Callable[[Proxy], object] | None = None
+) -> None:
     """Run one worker until SIGTERM or SIGINT, then drain; a second signal ends at once.
+
+    `started` is called once it listens. The publisher is the caller's to close afterwards.
 
     Raises:
         ConfigError: a TLS file cannot be used.
@@ -158,7 +164,7 @@ async def serve(config: Config, ports: Ports, started: asyncio.Event | None = No
         await proxy.start()
         gc.freeze()  # what was imported is not walked again
         if started is not None:
-            started.set()
+            started(proxy)
         await stop.wait()
         drained = asyncio.ensure_future(proxy.drain())
         second = asyncio.ensure_future(at_once.wait())

@@ -138,7 +138,7 @@ def _lines(head: bytes) -> list[bytes]:
 
 
 def _status_line(line: bytes) -> tuple[int, bool]:
-    if line[:9] == b"HTTP/1.1 " and line[9:12].isdigit() and line[12:13] in b" ":
+    if line[:9] == b"HTTP/1.1 " and line[9:12].isdigit() and line[12:13] in b" " and line[11:]:
         return int(line[9:12]), True
     parts = line.split(None, 2)
     code = parts[1] if len(parts) > 1 else b""

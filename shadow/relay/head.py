@@ -190,7 +190,7 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:  # noqa: 
     body = CHUNKED if coding is not None else int(length or 0)
     keep = http11
     websocket = False
-    if connection:
+    if connection and connection.lower() != b"keep-alive":
         names = options(connection)
         keep = keep and b"close" not in names
         if upgrade is not None and b"upgrade" in names and http11 and method == b"GET":

@@ -274,6 +274,15 @@ async def proxy(primary: str, arms: dict[str, object] | None = None, lookup=None
         assert not running.totals.open_connections
 
 
+async def until(condition) -> None:
+    """A condition becomes true within a few seconds."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("it never became true")
+
+
 def in_loop(test):
     """A plain test of an async function, on uvloop; bounded, so that a hang is a failure."""
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, upstream
+from relay.raw import answering, client, in_loop, proxy, until, upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -19,15 +19,6 @@ STARTS = {
     "inside chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
     "without a length": b"HTTP/1.1 200 OK\r\n\r\npart",
 }
-
-
-async def until(condition) -> None:
-    """A condition becomes true within a few seconds."""
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("it never became true")
 
 
 def shown(start: bytes) -> bytes:
@@ -223,7 +214,7 @@ async def test_idle_connections_end_after_their_time():
 EARLY = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
 
 
-async def early(more: int, finish: bool):
+async def early(more: int, *, finish: bool):
     """An answer comes after 1,000 bytes of an upload; then the client sends `more`."""
     total = 1000 + more if finish else 10_000_000
 

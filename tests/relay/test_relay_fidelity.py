@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, upstream
+from relay.raw import answering, client, in_loop, proxy, until, upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -319,8 +319,8 @@ async def test_a_broken_upload_ends_before_its_breach():
         await user.write(
             b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
         )
-        while not primary.connections or not primary.connections[0].received.endswith(b"a\r\n"):
-            await asyncio.sleep(0.001)
+        await until(lambda: primary.connections)
+        await until(lambda: primary.connections[0].received.endswith(b"a\r\n"))
         await user.write(b"0x1\r\nb\r\n0\r\n\r\n")
         assert (await user.rest()).startswith(b"HTTP/1.1 400 ")
         assert primary.connections[0].received.endswith(b"1\r\na\r\n")

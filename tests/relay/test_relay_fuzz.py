@@ -175,10 +175,8 @@ class Llhttp:
         self.ended += 1
 
     def feed(self, data: bytes) -> None:
-        try:
+        with suppress(httptools.HttpParserUpgrade):
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass
 
 
 def by_llhttp(message: bytes) -> tuple[bytes, bytes, bytes, bool]:

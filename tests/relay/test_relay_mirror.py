@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import time
 from contextlib import asynccontextmanager
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, upstream
-from relay.test_relay_ends import until
+from relay.raw import answering, client, in_loop, proxy, until, upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EVENTS = [b"data: %d\n\n" % n for n in range(5)]
@@ -148,12 +148,14 @@ async def test_an_unresolved_arm():
     def lookup(host, port):
         raise OSError("no such name")
 
-    async with upstream(answering(OK)) as primary:
-        async with proxy(primary.url, {"fp8": "http://no.test"}, lookup=lookup) as stage:
-            async with client(stage.port) as user:
-                await user.write(chat())
-                assert await user.exactly(len(OK)) == OK
-            exchanges = await stage.publisher.wait_for(2)
+    async with (
+        upstream(answering(OK)) as primary,
+        proxy(primary.url, {"fp8": "http://no.test"}, lookup=lookup) as stage,
+    ):
+        async with client(stage.port) as user:
+            await user.write(chat())
+            assert await user.exactly(len(OK)) == OK
+        exchanges = await stage.publisher.wait_for(2)
     assert exchanges[1].transport == "connect_failed"
     assert "not resolved" in exchanges[1].error
 
@@ -278,16 +280,17 @@ async def test_a_chunked_body_that_grows_too_large_is_skipped():
     """Its length was not known at the head: the primary gets it whole, the arms nothing."""
     body = b"".join(b"200\r\n" + b"x" * 512 + b"\r\n" for _ in range(8)) + b"0\r\n\r\n"
     head = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-    async with upstream(answering(OK)) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(
-            primary.url, {"fp8": candidate.url}, limits={"request_bytes": "1KiB"}
-        ) as stage:
-            async with client(stage.port) as user:
-                await user.write(head + body)
-                assert await user.exactly(len(OK)) == OK
-            assert stage.ledger.counts["fp8", "skipped", "body_too_large"] == 1
-            assert stage.ledger.counts["primary", "skipped", "body_too_large"] == 1
-            assert primary.connections[0].received == head + body
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}, limits={"request_bytes": "1KiB"}) as stage,
+    ):
+        async with client(stage.port) as user:
+            await user.write(head + body)
+            assert await user.exactly(len(OK)) == OK
+        assert stage.ledger.counts["fp8", "skipped", "body_too_large"] == 1
+        assert stage.ledger.counts["primary", "skipped", "body_too_large"] == 1
+        assert primary.connections[0].received == head + body
 
 
 @pytest.mark.parametrize(
@@ -302,11 +305,15 @@ async def test_a_chunked_body_that_grows_too_large_is_skipped():
 @in_loop
 async def test_only_posts_to_the_listed_paths_are_eligible(request_bytes):
     """Everything else is relayed and not counted."""
-    async with upstream(answering(OK)) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(request_bytes)
-            await user.exactly(len(OK))
-            assert stage.ledger.counts == {}
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(request_bytes)
+        await user.exactly(len(OK))
+        assert stage.ledger.counts == {}
 
 
 @pytest.mark.parametrize(
@@ -315,41 +322,51 @@ async def test_only_posts_to_the_listed_paths_are_eligible(request_bytes):
 @in_loop
 async def test_empty_bodies_are_mirrored(body):
     """No body, an empty one, empty chunks: the arm gets Content-Length: 0."""
-    async with upstream(answering(OK)) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(b"POST /v1/embeddings?x HTTP/1.1\r\nHost: h\r\n" + body)
-            await user.exactly(len(OK))
-            await stage.publisher.wait_for(2)
-            assert b"\r\nContent-Length: 0\r\n" in candidate.connections[0].received
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(b"POST /v1/embeddings?x HTTP/1.1\r\nHost: h\r\n" + body)
+        await user.exactly(len(OK))
+        await stage.publisher.wait_for(2)
+        assert b"\r\nContent-Length: 0\r\n" in candidate.connections[0].received
 
 
 @in_loop
 async def test_a_content_coded_request_travels_as_it_is():
     """Its Content-Encoding goes with it."""
     body = b"\x1f\x8b\x08not gzip"
-    async with upstream(answering(OK)) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(chat(body, b"Content-Encoding: gzip\r\n"))
-            await user.exactly(len(OK))
-            await stage.publisher.wait_for(2)
-            assert candidate.connections[0].received.endswith(body)
-            assert b"Content-Encoding: gzip\r\n" in candidate.connections[0].received
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(chat(body, b"Content-Encoding: gzip\r\n"))
+        await user.exactly(len(OK))
+        await stage.publisher.wait_for(2)
+        assert candidate.connections[0].received.endswith(body)
+        assert b"Content-Encoding: gzip\r\n" in candidate.connections[0].received
 
 
 @in_loop
 async def test_the_arm_starts_when_the_primary_has_the_last_byte():
     """Nothing goes to an arm before; and it does not wait for the primary's answer."""
-    async with upstream(hang) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            request = chat(b"x" * 100)
-            await user.write(request[:-1])
-            await until(
-                lambda: primary.connections and primary.connections[0].received == request[:-1]
-            )
-            assert not candidate.connections
-            await user.write(request[-1:])
-            await stage.publisher.wait_for(1)
-            assert stage.publisher.exchanges[0].arm == "fp8"
+    async with (
+        upstream(hang) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        request = chat(b"x" * 100)
+        await user.write(request[:-1])
+        await until(lambda: primary.connections and primary.connections[0].received == request[:-1])
+        assert not candidate.connections
+        await user.write(request[-1:])
+        await stage.publisher.wait_for(1)
+        assert stage.publisher.exchanges[0].arm == "fp8"
 
 
 @in_loop
@@ -372,15 +389,18 @@ async def test_a_primary_that_cannot_be_reached():
     """The arms get nothing that the primary never got; the primary's record says why."""
     async with upstream(answering(OK)) as gone:
         url = gone.url
-    async with upstream(answering(OK)) as candidate:
-        async with proxy(url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(chat())
-            assert (await user.rest()).startswith(b"HTTP/1.1 502 ")
-            (exchange,) = await stage.publisher.wait_for(1)
-            assert (exchange.arm, exchange.transport) == ("primary", "connect_failed")
-            assert stage.ledger.counts["fp8", "dropped", "request_incomplete"] == 1
-            assert stage.ledger.balanced("fp8")
-            assert not candidate.connections
+    async with (
+        upstream(answering(OK)) as candidate,
+        proxy(url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(chat())
+        assert (await user.rest()).startswith(b"HTTP/1.1 502 ")
+        (exchange,) = await stage.publisher.wait_for(1)
+        assert (exchange.arm, exchange.transport) == ("primary", "connect_failed")
+        assert stage.ledger.counts["fp8", "dropped", "request_incomplete"] == 1
+        assert stage.ledger.balanced("fp8")
+        assert not candidate.connections
 
 
 @in_loop
@@ -392,31 +412,37 @@ async def test_a_client_s_disconnect_censors_both_sides():
         await connection.write(STREAM[:120])
         await connection.rest()
 
-    async with upstream(begin) as primary, upstream(begin) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage:
-            async with client(stage.port) as user:
-                await user.write(chat())
-                await user.until(b"\r\n\r\n")
-                await asyncio.sleep(0.05)
-            exchanges = await stage.publisher.wait_for(2)
-            for exchange in exchanges:
-                assert exchange.transport == "client_disconnected"
-            by_primary, by_arm = (e.end_ns - e.sent_ns for e in exchanges)
-            assert by_primary > 45_000_000
-            assert abs(by_arm - by_primary) < 40_000_000
-            await asyncio.wait_for(asyncio.gather(*primary.tasks, *candidate.tasks), 2)
+    async with (
+        upstream(begin) as primary,
+        upstream(begin) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+    ):
+        async with client(stage.port) as user:
+            await user.write(chat())
+            await user.until(b"\r\n\r\n")
+            await asyncio.sleep(0.05)
+        exchanges = await stage.publisher.wait_for(2)
+        for exchange in exchanges:
+            assert exchange.transport == "client_disconnected"
+        by_primary, by_arm = (e.end_ns - e.sent_ns for e in exchanges)
+        assert by_primary > 45_000_000
+        assert abs(by_arm - by_primary) < 40_000_000
+        await asyncio.wait_for(asyncio.gather(*primary.tasks, *candidate.tasks), 2)
 
 
 @in_loop
 async def test_an_arm_that_ended_before_the_disconnect_is_complete():
     """It has its whole answer: nothing is censored."""
-    async with upstream(hang) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage:
-            async with client(stage.port) as user:
-                await user.write(chat())
-                await stage.publisher.wait_for(1)
-            exchanges = await stage.publisher.wait_for(2)
-            assert [e.transport for e in exchanges] == ["client_disconnected", "complete"]
+    async with (
+        upstream(hang) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+    ):
+        async with client(stage.port) as user:
+            await user.write(chat())
+            await stage.publisher.wait_for(1)
+        exchanges = await stage.publisher.wait_for(2)
+        assert [e.transport for e in exchanges] == ["client_disconnected", "complete"]
 
 
 @in_loop
@@ -449,20 +475,22 @@ async def test_marks_count_decoded_bytes_from_the_sent_request():
             await asyncio.sleep(0.01)
         await connection.write(b"0\r\n\r\n")
 
-    async with upstream(script) as primary, upstream(script) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(
-                chat(b'{"model":"m","stream":true,"messages":[{}],"max_tokens":5,"temperature":0}')
-            )
-            await user.until(b"\r\n0\r\n\r\n")
-            exchanges = await stage.publisher.wait_for(2)
+    async with (
+        upstream(script) as primary,
+        upstream(script) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(
+            chat(b'{"model":"m","stream":true,"messages":[{}],"max_tokens":5,"temperature":0}')
+        )
+        await user.until(b"\r\n0\r\n\r\n")
+        exchanges = await stage.publisher.wait_for(2)
     for exchange in exchanges:
         assert [end for _, end in exchange.marks] == [9, 18, 27, 36, 45]
         times = [at for at, _ in exchange.marks]
         assert times == sorted(times)
-        assert all(
-            later - sooner >= 5_000_000 for sooner, later in zip(times[:-1], times[1:], strict=True)
-        )
+        assert all(later - sooner >= 5_000_000 for sooner, later in itertools.pairwise(times))
         assert times[-1] <= exchange.end_ns - exchange.sent_ns
         assert exchange.first_byte_ns <= exchange.sent_ns + times[0]
         facts = exchange.request_facts
@@ -474,14 +502,18 @@ async def test_a_slow_client_s_wait_is_measured():
     """client_wait_ns says how long a full client held the primary's answer back."""
     size = 24 * 2**20
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
-    async with upstream(answering(answer)) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            user.writer.transport.pause_reading()
-            await user.write(chat())
-            await asyncio.sleep(0.2)
-            user.writer.transport.resume_reading()
-            await user.exactly(len(answer))
-            exchanges = await stage.publisher.wait_for(2)
+    async with (
+        upstream(answering(answer)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        user.writer.transport.pause_reading()
+        await user.write(chat())
+        await asyncio.sleep(0.2)
+        user.writer.transport.resume_reading()
+        await user.exactly(len(answer))
+        exchanges = await stage.publisher.wait_for(2)
     assert 0.1e9 < exchanges[0].client_wait_ns < 5e9
     assert exchanges[1].client_wait_ns == 0
     assert exchanges[0].truncated_bytes == size - 8 * 2**20 - 64 * 2**10
@@ -491,28 +523,35 @@ async def test_a_slow_client_s_wait_is_measured():
 @in_loop
 async def test_drain_drops_open_mirrors_as_shutdown():
     """Never failures: no record, counted; the client's stream was whole."""
-    async with upstream(answering(OK)) as primary, upstream(hang) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage:
-            async with client(stage.port) as user:
-                await user.write(chat())
-                assert await user.exactly(len(OK)) == OK
-                await until(lambda: candidate.connections)
-            await stage.proxy.drain(1)
-            assert stage.ledger.counts["fp8", "dropped", "shutdown"] == 1
-            assert stage.ledger.balanced("fp8")
-            assert [e.arm for e in stage.publisher.exchanges] == ["primary"]
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(hang) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+    ):
+        async with client(stage.port) as user:
+            await user.write(chat())
+            assert await user.exactly(len(OK)) == OK
+            await until(lambda: candidate.connections)
+        await stage.proxy.drain(1)
+        assert stage.ledger.counts["fp8", "dropped", "shutdown"] == 1
+        assert stage.ledger.balanced("fp8")
+        assert [e.arm for e in stage.publisher.exchanges] == ["primary"]
 
 
 @in_loop
 async def test_a_cut_stream_says_cut_by_drain():
     """The primary's record of a stream that the drain cut."""
-    async with upstream(hang) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(chat())
-            await stage.publisher.wait_for(1)
-            await stage.proxy.drain(0)
-            exchanges = await stage.publisher.wait_for(2)
-            assert exchanges[0].transport == "cut_by_drain"
+    async with (
+        upstream(hang) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(chat())
+        await stage.publisher.wait_for(1)
+        await stage.proxy.drain(0)
+        exchanges = await stage.publisher.wait_for(2)
+        assert exchanges[0].transport == "cut_by_drain"
 
 
 @in_loop
@@ -530,18 +569,21 @@ async def test_pairs_are_never_mixed():
                 await connection.write(part)
                 await asyncio.sleep(0)
 
-    async with upstream(echo) as primary, upstream(echo) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage:
+    async with (
+        upstream(echo) as primary,
+        upstream(echo) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+    ):
 
-            async def one(n):
-                async with client(stage.port) as user:
-                    for turn in range(3):
-                        nonce = b'{"nonce": "%d-%d"}' % (n, turn)
-                        await user.write(chat(nonce))
-                        assert (await user.request())[1] == nonce
+        async def one(n):
+            async with client(stage.port) as user:
+                for turn in range(3):
+                    nonce = b'{"nonce": "%d-%d"}' % (n, turn)
+                    await user.write(chat(nonce))
+                    assert (await user.request())[1] == nonce
 
-            await asyncio.gather(*(one(n) for n in range(100)))
-            exchanges = await stage.publisher.wait_for(600)
+        await asyncio.gather(*(one(n) for n in range(100)))
+        exchanges = await stage.publisher.wait_for(600)
     pairs = {}
     for exchange in exchanges:
         pairs.setdefault(exchange.pair_id, {})[exchange.arm] = exchange
@@ -563,13 +605,17 @@ async def test_a_stale_retry_is_one_exchange():
         await connection.request()
         seen.append(1)
 
-    async with upstream(script) as primary, upstream(answering(OK)) as candidate:
-        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
-            await user.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-            await user.exactly(len(OK))
-            await user.write(chat())
-            assert await user.exactly(len(OK)) == OK
-            exchanges = await stage.publisher.wait_for(2)
+    async with (
+        upstream(script) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        await user.exactly(len(OK))
+        await user.write(chat())
+        assert await user.exactly(len(OK)) == OK
+        exchanges = await stage.publisher.wait_for(2)
     assert [e.transport for e in exchanges] == ["complete", "complete"]
     assert exchanges[0].connect_ns is not None
     assert len(seen) == 3

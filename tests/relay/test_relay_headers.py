@@ -1,0 +1,62 @@
+"""An arm's head: what never travels, what is set, and that the record tells it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shadow.config.model import HeaderChanges
+from shadow.headers import CREDENTIALS, DIGESTS, STEERING, ArmHeaders
+from shadow.relay.head import parse_request
+
+CHANGES = HeaderChanges(set={"X-New": "n", "authorization": "Bearer own"}, remove=["x-tenant"])
+
+
+def head(*fields: bytes):
+    return parse_request(b"\r\n".join([b"POST /v1/x?y HTTP/1.1", b"Host: client", *fields]))
+
+
+def test_built():
+    """Request line with the arm's prefix, its Host, one length, the mark, the configured fields."""
+    built = ArmHeaders("fp8", b"engine:1", b"/base", CHANGES).build(
+        head(b"x-b: 1", b"X-A: 2", b"x-b: 3", b"X-Tenant: t", b"content-length: 9"), 5
+    )
+    assert built == (
+        b"POST /base/v1/x?y HTTP/1.1\r\nHost: engine:1\r\nx-b: 1\r\nX-A: 2\r\nx-b: 3\r\n"
+        b"Content-Length: 5\r\nx-shadow-arm: fp8\r\nx-new: n\r\nauthorization: Bearer own\r\n\r\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", sorted(CREDENTIALS | STEERING | DIGESTS | {"expect", "trailer", "te"})
+)
+@pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
+def test_what_never_travels(name, spell):
+    """Credentials, steering, digests and what belongs to the hop, in any spelling."""
+    built = ArmHeaders("fp8", b"e", b"", HeaderChanges()).build(
+        head(spell(name).encode() + b": secret-value"), 0
+    )
+    assert b"secret-value" not in built
+
+
+def test_changes_tell_what_was_altered():
+    """Removed and set fields by their names, once each, sorted; what was not there is not told."""
+    arm = ArmHeaders("fp8", b"e", b"", CHANGES)
+    assert arm.changes(head(b"Cookie: c", b"COOKIE: d", b"X-Keep: k")) == [
+        "header:authorization",
+        "header:cookie",
+        "header:x-new",
+    ]
+    assert "header:x-tenant" in arm.changes(head(b"X-Tenant: t"))
+
+
+def test_a_configured_host_stands():
+    """`headers: {set: {host: …}}` is the one Host."""
+    built = ArmHeaders("a", b"e:1", b"", HeaderChanges(set={"host": "other"})).build(head(), 0)
+    assert built.lower().count(b"host:") == 1
+    assert b"\r\nHost: other\r\n" in built
+
+
+def test_a_forged_mark_does_not_double():
+    """x-shadow of the client does not travel, and there is one mark."""
+    built = ArmHeaders("a", b"e", b"", HeaderChanges()).build(head(b"x-shadow: on"), 0)
+    assert built.count(b"x-shadow") == 1

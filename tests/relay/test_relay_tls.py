@@ -1,0 +1,89 @@
+"""https upstreams: verified by the configured authority, with a client's certificate, by name."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from relay.raw import answering, client, in_loop, proxy, upstream
+
+from shadow.config import ConfigError
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+TLS = Path(__file__).parent / "tls"
+TRUST = {"ca": str(TLS / "ca.pem"), "server_name": "engine.test"}
+IDENTITY = {"certificate": str(TLS / "client.pem"), "key": str(TLS / "client.key")}
+
+
+def server_side(*, wants_client: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(TLS / "engine.pem", TLS / "engine.key")
+    if wants_client:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(TLS / "ca.pem")
+    return context
+
+
+async def through(tls: dict[str, str], *, wants_client: bool = False):
+    """(what a client got twice over a TLS primary, how many connections that took)."""
+    async with upstream(answering(OK), ssl=server_side(wants_client=wants_client)) as primary:
+        url = primary.url.replace("http:", "https:")
+        async with proxy({"url": url, "tls": tls}) as stage, client(stage.port) as user:
+            got = []
+            for _ in range(2):
+                await user.write(POST)
+                got.append(await user.request())
+                if b" 502 " in got[0][0]:
+                    break
+        return got, len(primary.connections)
+
+
+@in_loop
+async def test_verified_by_its_authority_and_name():
+    """The configured ca and server_name; the connection is reused like a plain one."""
+    got, connections = await through(TRUST)
+    assert [body for _, body in got] == [b"ok", b"ok"]
+    assert connections == 1
+
+
+@in_loop
+async def test_a_client_s_certificate_is_shown():
+    """An upstream that asks for one gets it."""
+    got, _ = await through({**TRUST, **IDENTITY}, wants_client=True)
+    assert got[1][1] == b"ok"
+
+
+@pytest.mark.parametrize(
+    "tls", [{"ca": TRUST["ca"]}, {"server_name": "engine.test"}], ids=["name", "authority"]
+)
+@in_loop
+async def test_what_does_not_verify_is_a_502(tls):
+    """Another name, or an authority that is not trusted."""
+    got, _ = await through(tls)
+    assert got[0][0].startswith(b"HTTP/1.1 502 ")
+    assert b"certificate" in got[0][1].lower()
+
+
+@in_loop
+async def test_an_arm_over_tls():
+    """Arms use the same connections."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK), ssl=server_side()) as arm,
+    ):
+        arms = {"fp8": {"url": arm.url.replace("http:", "https:"), "tls": TRUST}}
+        async with proxy(primary.url, arms) as stage, client(stage.port) as user:
+            await user.write(POST)
+            await user.request()
+            exchanges = await stage.publisher.wait_for(2)
+    assert [exchange.transport for exchange in exchanges] == ["complete", "complete"]
+
+
+@in_loop
+async def test_a_missing_file_stops_the_start():
+    """One line that names the place."""
+    with pytest.raises(ConfigError, match=r"^primary\.tls: No such file"):
+        async with proxy({"url": "https://127.0.0.1:1", "tls": {"ca": "/nowhere.pem"}}):
+            pass
