@@ -175,7 +175,7 @@ def test_redelivery_changes_nothing(world):
     first = (
         totals(world),
         world.client.query(
-            f"SELECT * FROM windows FINAL WHERE experiment = '{world.experiment}'"
+            f"SELECT * FROM windows FINAL WHERE experiment = '{world.experiment}' ORDER BY ALL"
         ).result_rows,
     )
     world.store(rows)
@@ -183,7 +183,7 @@ def test_redelivery_changes_nothing(world):
     again = (
         totals(world),
         world.client.query(
-            f"SELECT * FROM windows FINAL WHERE experiment = '{world.experiment}'"
+            f"SELECT * FROM windows FINAL WHERE experiment = '{world.experiment}' ORDER BY ALL"
         ).result_rows,
     )
     assert again == first
