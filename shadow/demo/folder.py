@@ -1,38 +1,47 @@
-"""The folder that a demo writes: its own, made by it, cleared by it, nothing else."""
+"""The folder that a demo writes: its own, made by it, cleared by it, held while it runs."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from shadow.demo.failure import DemoFailed
+from shadow.locks import PlaceTaken, lock
 
 MARK = ".made-by-shadow-demo"
 
 
-def make(folder: Path) -> Path:
-    """An empty folder, absolute. One that a demo made before is cleared first.
+@contextmanager
+def own(folder: Path) -> Iterator[Path]:
+    """The folder, absolute, with nothing in it but `logs/`; what a demo left there is cleared.
 
     Raises:
-        DemoFailed: something else lies there, or it cannot be written.
+        DemoFailed: something else lies there, another demo runs in it, or it cannot be written.
     """
     folder = folder.absolute()
     try:
-        if folder.is_dir() and any(folder.iterdir()):
-            _clear(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).touch()
-        (folder / "logs").mkdir()
+        held = _take(folder)
+    except PlaceTaken as taken:
+        raise DemoFailed(str(taken)) from None
     except OSError as error:
         raise DemoFailed(f"cannot write {folder}: {error.strerror or error}") from None
-    return folder
+    try:
+        yield folder
+    finally:
+        os.close(held)
 
 
-def _clear(folder: Path) -> None:
-    if not (folder / MARK).exists():
+def _take(folder: Path) -> int:
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise DemoFailed(f"{folder} was not made by a demo; move it away, or use another --out")
+    held = lock(folder / MARK, "this demo")
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
-        else:
+        elif entry.name != MARK:
             entry.unlink()
+    (folder / "logs").mkdir()
+    return held

@@ -105,8 +105,8 @@ def why_not(said: str) -> str:
     if missing:
         here = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
         return (
-            f"{missing[1]} has no wheel for {here}; use Linux x86_64 with Python 3.11, "
-            "or your own engines with PRIMARY=http://… CANDIDATE=http://…"
+            f"no wheel of {missing[1]} for this machine ({here}); Linux x86_64 with Python 3.11 to "
+            "3.13 has one; or use your own engines: PRIMARY=http://… CANDIDATE=http://…"
         )
     lines = [line for line in said.splitlines() if line.strip()]
     return f"pip: {lines[-1].strip() if lines else 'failed without a word'}"

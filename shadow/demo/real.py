@@ -56,8 +56,7 @@ def _demo(primary: str | None, candidate: str | None, control: str | None, out: 
     console, began = stage.terminal(), time.monotonic()
     own = given(primary, candidate, control)
     installed = None if own else llama.install(VENV, console)
-    made = folder.make(out)
-    with children(made / "logs") as processes:
+    with folder.own(out) as made, children(made / "logs") as processes:
         engines = own or start_engines(processes, console, installed)
         model = same_model(console, engines)
         done = stage.compare(

@@ -45,12 +45,12 @@ def run(
         0 when a verdict was had, whatever it is; 1 with one line on stderr otherwise.
     """
     del stream  # the embedded log is the one stream of this version
-    return stage.guarded(lambda: _demo(candidate, folder.make(out), pairs, seconds), out)
+    return stage.guarded(lambda: _demo(candidate, out, pairs, seconds), out)
 
 
-def _demo(candidate: Literal["slow", "same"], out: Path, pairs: int, seconds: float) -> None:
+def _demo(candidate: Literal["slow", "same"], place: Path, pairs: int, seconds: float) -> None:
     console, began = stage.terminal(), time.monotonic()
-    with children(out / "logs") as processes:
+    with folder.own(place) as out, children(out / "logs") as processes:
         console.print("Starting three simulated engines: primary, candidate, control.")
         done = stage.compare(
             console,

@@ -3,7 +3,13 @@
 import pytest
 
 from shadow.demo.failure import DemoFailed
-from shadow.demo.folder import make
+from shadow.demo.folder import own
+
+
+def make(folder):
+    """A run that wrote nothing and has ended."""
+    with own(folder) as made:
+        return made
 
 
 def test_a_new_run_clears_its_own_folder(tmp_path):
@@ -38,3 +44,15 @@ def test_a_file_in_its_place(tmp_path):
     (tmp_path / "demo").touch()
     with pytest.raises(DemoFailed, match="cannot write"):
         make(tmp_path / "demo")
+
+
+def test_a_running_demo_keeps_its_folder(tmp_path):
+    """A second one beside it is refused, and clears nothing; after the end it may."""
+    with own(tmp_path / "demo") as running:
+        (running / "report.md").touch()
+        with pytest.raises(
+            DemoFailed, match="has this demo already; stop it, or use another folder"
+        ):
+            make(tmp_path / "demo")
+        assert (running / "report.md").exists()
+    assert not (make(tmp_path / "demo") / "report.md").exists()

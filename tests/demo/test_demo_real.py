@@ -118,7 +118,10 @@ def test_what_is_said_before_a_download(tmp_path):
             "WARNING: Retrying: NewConnectionError('…')\nERROR: No matching distribution found for x",
             "cannot reach its package index",
         ),
-        ("ERROR: No matching distribution found for xllamacpp==1", "xllamacpp==1 has no wheel for"),
+        (
+            "ERROR: No matching distribution found for xllamacpp==1",
+            "no wheel of xllamacpp==1 for this machine",
+        ),
         ("ERROR: Could not install: No space left on device", "No space left on device"),
         ("", "failed without a word"),
     ],
