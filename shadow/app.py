@@ -19,8 +19,6 @@ from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from shadow.arm import Ledger, Publisher
     from shadow.config import Config
 
@@ -140,18 +138,20 @@ class Proxy:
             await asyncio.wait_for(self._quiet.wait(), timeout_s)
 
 
-async def serve(
-    config: Config, ports: Ports, started: Callable[[Proxy], object] | None = None
-) -> None:
+async def serve(config: Config, ports: Ports, started: asyncio.Event | None = None) -> None:
     """Run one worker until SIGTERM or SIGINT, then drain; a second signal ends at once.
 
-    `started` is called once it listens. The publisher is the caller's to close afterwards.
+    `started` is set once it listens. The publisher is the caller's to close afterwards.
 
     Raises:
         ConfigError: a TLS file cannot be used.
         OSError: the address cannot be listened on.
     """
-    proxy = Proxy(config, ports)
+    await until_signalled(Proxy(config, ports), started or asyncio.Event())
+
+
+async def until_signalled(proxy: Proxy, started: asyncio.Event) -> None:
+    """Start it, wait for a signal, drain it, or end it at the second signal."""
     stop, at_once = asyncio.Event(), asyncio.Event()
 
     def on_signal() -> None:
@@ -163,8 +163,7 @@ async def serve(
     try:
         await proxy.start()
         gc.freeze()  # what was imported is not walked again
-        if started is not None:
-            started(proxy)
+        started.set()
         await stop.wait()
         drained = asyncio.ensure_future(proxy.drain())
         second = asyncio.ensure_future(at_once.wait())

@@ -1,4 +1,4 @@
-"""`serve`: signals drain, a second one ends at once; the clock goes on whatever mirror code does."""
+"""`serve`'s life: signals drain, a second one ends at once; the clock goes on whatever mirror code does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 import pytest
 from relay.raw import FakeLedger, FakePublisher, answering, client, in_loop, proxy, until, upstream
 
-from shadow.app import Ports, Proxy, serve
+from shadow.app import Ports, Proxy, until_signalled
 from shadow.config import Config
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -35,12 +35,10 @@ def settings(url: str, **more) -> Config:
 async def serving(url: str):
     """A served proxy: (its task, its port)."""
     ledger = FakeLedger()
-    running: list[Proxy] = []
-    task = asyncio.ensure_future(
-        serve(settings(url), Ports(ledger, FakePublisher(ledger)), running.append)
-    )
-    await until(lambda: running)
-    return task, running[0].port
+    running, started = Proxy(settings(url), Ports(ledger, FakePublisher(ledger))), asyncio.Event()
+    task = asyncio.ensure_future(until_signalled(running, started))
+    await started.wait()
+    return task, running.port
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
