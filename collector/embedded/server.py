@@ -10,21 +10,20 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from aiohttp import BodyPartReader, hdrs, web
+from aiohttp import hdrs, web
 
 from collector.embedded.answers import error_response, head_fields
 from collector.embedded.coding import chosen
 from collector.embedded.errors import (
-    NOT_IMPLEMENTED,
-    QUERY_IS_TOO_LARGE,
     TOO_MANY_SIMULTANEOUS_QUERIES,
     EngineError,
     said,
 )
 from collector.embedded.hello import asks_hello, hello_block
 from collector.embedded.pipe import Pipe
+from collector.embedded.receive import peek, receive
 from collector.embedded.request import Access, check_access, read_query, wants_coding
-from collector.embedded.work import SPOOL_BYTES, STATEMENT_BYTES, Head, Query
+from collector.embedded.work import SPOOL_BYTES, Head, Query
 from collector.embedded.worker import Item, Job, Opening, run
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ WORKERS = 4
 """Statements that run at once; more wait. chDB runs as many as there are handles."""
 OPEN_REQUESTS = 200
 """Requests that run or wait; beyond it, ClickHouse's TOO_MANY_SIMULTANEOUS_QUERIES."""
-BODY_BYTES = 2**30
-"""A request's body; it waits in a temporary file, and the insert starts once it is complete."""
 URI_BYTES = 2**20
 
 _ACCESS_DENIED = 497
@@ -121,9 +118,9 @@ class _Interface:
     async def _statement(self, request: web.Request) -> web.StreamResponse:
         body = cast("IO[bytes]", tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115 - the worker closes it
         try:
-            params = dict(request.query) | await _receive(request, body)
+            params = dict(request.query) | await receive(request, body)
             query = read_query(request.method, params, request.headers)
-            if asks_hello(query.text or _peek(body), params):
+            if asks_hello(query.text or peek(body), params):
                 body.close()
                 return self._hello(query)
         except BaseException:
@@ -183,40 +180,6 @@ async def _stream(
     elif request.transport is not None:
         request.transport.close()  # no last chunk: the answer is not whole
     return response
-
-
-async def _receive(request: web.Request, body: IO[bytes]) -> dict[str, str]:
-    """Read the body, rewound; a form's fields are parameters."""
-    if request.content_type == "multipart/form-data":
-        return await _form(request)
-    async for piece in request.content.iter_any():
-        if body.tell() + len(piece) > BODY_BYTES:
-            message = f"The request's body is longer than {BODY_BYTES} bytes"
-            raise said(QUERY_IS_TOO_LARGE, message, "QUERY_IS_TOO_LARGE")
-        body.write(piece)
-    body.seek(0)
-    return {}
-
-
-async def _form(request: web.Request) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    left = STATEMENT_BYTES
-    async for part in await request.multipart():
-        if not isinstance(part, BodyPartReader) or part.filename is not None or not part.name:
-            raise said(NOT_IMPLEMENTED, "External data are not supported here", "NOT_IMPLEMENTED")
-        value = await part.read()
-        left -= len(value)
-        if left < 0:
-            message = f"The form is longer than {STATEMENT_BYTES} bytes"
-            raise said(QUERY_IS_TOO_LARGE, message, "QUERY_IS_TOO_LARGE")
-        fields[part.name] = value.decode("utf-8", "surrogateescape")
-    return fields
-
-
-def _peek(body: IO[bytes]) -> bytes:
-    head = body.read(256)
-    body.seek(0)
-    return head
 
 
 def _is_greeting(request: web.Request) -> bool:

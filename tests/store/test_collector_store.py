@@ -3,6 +3,8 @@
 import math
 import socket
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import clickhouse_connect
 import pytest
@@ -274,6 +276,50 @@ def test_parameters_too_long_for_an_address_go_as_a_form(settings, http_client):
         "SELECT length({t:String}), {n:UInt8}", parameters={"t": text, "n": 3}
     ).result_rows == [(len(text.encode()), 3)]
     client.close()
+
+
+def test_writers_and_readers_at_once_lose_nothing(store, settings, http_client, table):
+    """Three write over HTTP, one in process, two read with FINAL meanwhile: every row is there once."""
+    make(http_client, table, "k UInt32, v UInt64", "ReplacingMergeTree(v) ORDER BY k")
+    done = threading.Event()
+
+    def write(client, part):
+        for batch in range(15):
+            rows = [(part * 10_000 + batch * 100 + i, 1) for i in range(100)]
+            client.insert(
+                table,
+                rows,
+                column_names=["k", "v"],
+                settings={"insert_deduplication_token": f"{part}.{batch}"},
+            )
+
+    def read(client):
+        before = reads = 0
+        while not done.is_set() or not reads:
+            now = client.command(f"SELECT count() FROM {table} FINAL")
+            assert now >= before
+            before, reads = now, reads + 1
+
+    clients = [store.client(), *(connect(settings) for _ in range(5))]
+    with ThreadPoolExecutor(6) as threads:
+        readers = [threads.submit(read, client) for client in clients[4:]]
+        writers = [threads.submit(write, client, part) for part, client in enumerate(clients[:4])]
+        errors = [writer.exception() for writer in writers]
+        done.set()
+        errors += [reader.exception() for reader in readers]
+    assert errors == [None] * 6
+    assert http_client.query(f"SELECT count(), uniqExact(k) FROM {table}").result_rows == [
+        (6000, 6000)
+    ]
+    for client in clients:
+        client.close()
+
+
+def test_one_client_may_be_shared_by_threads(client):
+    """Over HTTP it has no session to lock; in process its calls queue."""
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda n: client.command(f"SELECT {n}"), range(40)))
+    assert found == list(range(40))
 
 
 def test_a_wrong_password_is_refused(settings):

@@ -466,6 +466,22 @@ def test_statements_of_any_bytes_are_refused_or_run(ask):
         }
 
 
+FORM = b'--b\r\nContent-Disposition: form-data; name="query"\r\n\r\nSELECT {x:String}\r\n--b\r\nContent-Disposition: form-data; name="param_x"\r\n\r\n%s\r\n--b--\r\n'
+
+
+def test_a_form_brings_the_statement_and_its_parameters(ask):
+    """As clickhouse-connect sends long parameters; bounded, and no form is an error."""
+    form = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert ask(FORM % b"\xc3\xbc", headers=form)[2] == "ü\n".encode()
+    assert ask(FORM % (b"x" * 17 * 2**20), headers=form)[0] == 413
+    for body, kind in (
+        (b"no form", "multipart/form-data; boundary=b"),
+        (b"", "multipart/form-data"),
+    ):
+        status, headers, _ = ask(body, headers={"Content-Type": kind})
+        assert (status, headers["X-ClickHouse-Exception-Code"]) in {(400, "36"), (400, "62")}
+
+
 def test_external_data_are_refused_by_name(ask):
     """Not silently ignored."""
     form = (
