@@ -61,17 +61,17 @@ def begin(client: Client, settings: Settings, arm: str, account: Account, now_ns
     """The comparison's start; it is written if there is none.
 
     The first comparison of a configuration counts from its first arrival. A later one, of a
-    changed policy, counts what arrives from now on: whoever changed it has seen what was before.
+    changed policy, counts from the next window on: whoever changed it has seen what was before.
     """
     earlier = started(client, settings, arm)
     comparison = settings.comparisons[arm]
     known = dict(earlier).get(comparison)
     if known is not None:
         return known
-    build = settings.builds.get(arm, "")
+    build, width = settings.builds.get(arm, ""), settings.window_seconds * 10**9
     first = all(start.config_hash != settings.config_hash for _, start in earlier)
     start = Start(
-        start_ns=0 if first else now_ns,
+        start_ns=0 if first else -(-now_ns // width) * width,
         attempt=1 + sum(start.build == build for _, start in earlier),
         captured=0 if first else account.captured,
         dropped=0 if first else account.dropped_total,

@@ -112,7 +112,7 @@ def build(
         How many windows were built.
     """
     seconds = settings.window_seconds
-    mine = [window for window in held if (window.start_s + seconds) * 10**9 > start.start_ns]
+    mine = [window for window in held if window.start_s * 10**9 >= start.start_ns]
     if not mine:
         return 0
     made_of = _built(client, settings, arm, mine[0].start_s, mine[-1].start_s + seconds)
@@ -121,7 +121,7 @@ def build(
         return 0
     warm_up_ns = warm_up_end(client, settings, arm, start, ranges[-1].until_s * 10**9)
     for run in ranges:
-        _build(client, settings, arm, run, start.start_ns, warm_up_ns, now_ns)
+        _build(client, settings, arm, run, warm_up_ns, now_ns)
     _count_late(client, settings, arm, made_of, ranges, now_ns)
     return sum(len(run.windows) for run in ranges)
 
@@ -147,7 +147,6 @@ def _build(
     settings: Settings,
     arm: str,
     run: Range,
-    start_ns: int,
     warm_up_ns: int,
     version: int,
 ) -> None:
@@ -160,7 +159,7 @@ def _build(
         "arm": arm,
         "control": references[1] if len(references) > 1 else "",
         "seconds": settings.window_seconds,
-        "from_ns": max(run.from_s * 10**9, start_ns),
+        "from_ns": run.from_s * 10**9,
         "until_ns": run.until_s * 10**9,
         "warm_up_ns": min(warm_up_ns, FOREVER_NS),
         "version": version,

@@ -23,13 +23,11 @@ class Standing:
         progress: to be given to the next look.
         watermark_ns: windows that end at or before it are closed; None: none is.
         accounts: every arm's accounting.
-        heard_ns: when the newest record of a worker was written; 0 if there is none.
     """
 
     progress: Progress
     watermark_ns: int | None
     accounts: Mapping[str, Account]
-    heard_ns: int
 
 
 def standing(client: Client, settings: Settings, progress: Progress, now_ns: int) -> Standing:
@@ -60,7 +58,6 @@ def standing(client: Client, settings: Settings, progress: Progress, now_ns: int
         progress=after,
         watermark_ns=watermark(after, boots, stored, now_ns, settings.window_seconds),
         accounts=accounts(counts, captured, alive.keys() | unheard),
-        heard_ns=max((boot.at_ns for boot in boots), default=0),
     )
 
 

@@ -40,7 +40,6 @@ _AGE = {
     "pairs": ("arrived_at", "measures_s"),
     "windows": ("window", "measures_s"),
     "window_totals": ("window", "measures_s"),
-    "window_totals": ("window", "measures_s"),
     "accounting": ("at", "measures_s"),
     "workers": ("at", "measures_s"),
 }

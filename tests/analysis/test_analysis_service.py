@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
@@ -11,10 +17,25 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from analysis.gate import gate
 from analysis.look import Memory, look
 from analysis.service import report, run, stored
+from collector.embedded import EmbeddedStore
+from collector.migrate import Retention, migrate
+from collector.store import StoreSettings, connect
 
 from .world import T0
 
 S = 10**9
+FOREVER = Retention(10**8, 10**8)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory) -> Iterator[object]:
+    """The store as the service meets it: ClickHouse's HTTP interface over the embedded engine."""
+    folder = tmp_path_factory.mktemp("store")
+    with EmbeddedStore.open(folder, ("127.0.0.1", 0), "shadow", "default", "") as store:
+        made = connect(StoreSettings(store.url, "shadow", "default", ""))
+        migrate(made, "shadow", FOREVER)
+        yield made
+        made.close()
 
 
 def verdicts(world):
@@ -155,3 +176,34 @@ def test_missing_tables_are_waited_for(world, monkeypatch):
 
     assert run(world.settings(), lambda: Early(world.client), stop) == 0
     assert len(asked) >= 9
+
+
+FORSAKEN = """
+from analysis.service import run
+from analysis.settings import Settings
+
+def connect():
+    raise ConnectionError("nobody serves the store")
+
+raise SystemExit(run(Settings("e", "c1", ("fp8",), {"fp8": "x"}), connect))
+"""
+
+
+def test_sigterm_ends_it_at_once(tmp_path):
+    """A process whose store is away ends with 0 within two seconds of the signal, and is nice."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FORSAKEN],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        cwd=Path(__file__).parents[2],
+    )
+    with process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(2)]
+        assert b"nobody serves the store" in said[1]
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) >= min(19, os.nice(0) + 10)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+        assert process.wait(5) == 0
+        assert time.monotonic() - began < 2
