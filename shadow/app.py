@@ -17,6 +17,7 @@ from shadow.relay.addresses import Lookup, look_up
 from shadow.relay.downstream import Downstream
 from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
+from shadow.relay.upstream import keep_alive
 
 if TYPE_CHECKING:
     from shadow.arm import Ledger, Publisher
@@ -86,6 +87,8 @@ class Proxy:
             backlog=BACKLOG,
             reuse_port=self.config.workers > 1,
         )
+        for listener in self._server.sockets:
+            keep_alive(listener)  # what is accepted inherits it
         self._on_tick()
 
     async def drain(self, timeout_s: float | None = None) -> None:

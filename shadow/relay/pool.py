@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from shadow.config.document import ConfigError
 from shadow.relay.addresses import Addresses, Lookup, look_up
-from shadow.relay.upstream import Owner, Upstream
+from shadow.relay.upstream import Owner, Upstream, keep_alive
 
 if TYPE_CHECKING:
     from shadow.config.model import Tls
@@ -131,6 +131,7 @@ class Pool:
             self._new, address, self._port, ssl=self._ssl, server_hostname=self._server_name
         )
         connection.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        keep_alive(connection.transport.get_extra_info("socket"))
         self._open.add(connection)
         return connection
 

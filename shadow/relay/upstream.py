@@ -36,6 +36,14 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
+def keep_alive(sock: socket.socket) -> None:
+    """Probe a silent peer after a minute, so that one that vanished is noticed in two."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15)):
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+
+
 class Owner(Protocol):
     """Who a connection works for: a client's connection, or an arm's request."""
 

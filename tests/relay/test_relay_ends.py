@@ -416,6 +416,45 @@ async def test_a_fresh_connection_is_not_retried():
 
 
 @in_loop
+async def test_a_request_that_is_not_at_hand_is_not_retried():
+    """Beyond limits.request_bytes it is not kept."""
+    big = POST.replace(b"Length: 2", b"Length: 2000").replace(b"{}", b"x" * 2000)
+    assert (await stale(big))[2] == 1
+    assert (await stale(big, limits={"request_bytes": "1KiB"}))[2] == 0
+
+
+@in_loop
+async def test_a_stale_connection_in_the_middle_of_an_upload():
+    """What was sent goes out again, what follows goes on: the new connection gets it whole."""
+    request = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabcdef"
+    ends = []
+
+    async def script(connection):
+        if not ends:
+            ends.append(1)
+            await connection.request()
+            await connection.write(OK)
+            await connection.until(b"abc")
+            return
+        await connection.request()
+        await connection.write(OK)
+        await connection.rest()
+
+    async with (
+        upstream(script) as primary,
+        proxy(primary.url) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(GET)
+        await user.exactly(len(OK))
+        await user.write(request[:-3])
+        await until(lambda: stage.totals.stale_retries == 1)
+        await user.write(request[-3:])
+        assert await user.exactly(len(OK)) == OK
+        assert primary.connections[1].received == request
+
+
+@in_loop
 async def test_the_retry_is_one():
     """A second stale end is the client's to see."""
     first = asyncio.Event()
