@@ -7,9 +7,10 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NoReturn
 
 import pytest
 
@@ -58,32 +59,36 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         gc.collect()
 
 
+def _without(none: Exception) -> NoReturn:
+    """No broker: a skip, or a failure where one is required."""
+    if os.environ.get("SHADOW_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"SHADOW_REQUIRE_KAFKA=1, but {none}", pytrace=False)
+    pytest.skip(str(none))
+
+
 @pytest.fixture(scope="session")
-def kafka_module() -> ModuleType:
-    """How to start a broker; without one the test is skipped, or failed if it is required."""
+def own_broker() -> Callable:
+    """`own_broker(folder, nodes)` starts a cluster of our own; the caller closes it."""
     module = _broker_module()
-    try:
-        if not module.existing():
-            module.jars()
-    except module.NoBroker as none:
-        if os.environ.get("SHADOW_REQUIRE_KAFKA") == "1":
-            pytest.fail(f"SHADOW_REQUIRE_KAFKA=1, but {none}", pytrace=False)
-        pytest.skip(str(none))
-    return module
+
+    def start(folder: Path, nodes: int = 1) -> Any:
+        try:
+            return module.start(folder, nodes)
+        except module.NoBroker as none:
+            _without(none)
+
+    return start
 
 
 @pytest.fixture(scope="session")
-def cluster(kafka_module: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
-    """Our own broker of one node, with its SASL and TLS doors."""
-    try:
-        started = kafka_module.start(tmp_path_factory.mktemp("kafka"))
-    except kafka_module.NoBroker as none:
-        pytest.skip(str(none))
+def cluster(own_broker: Callable, tmp_path_factory: pytest.TempPathFactory) -> Iterator:
+    """One node of our own for the whole session, with its SASL and TLS doors."""
+    started = own_broker(tmp_path_factory.mktemp("kafka"))
     yield started
     started.close()
 
 
 @pytest.fixture(scope="session")
-def bootstrap(kafka_module: ModuleType, request: pytest.FixtureRequest) -> tuple[str, ...]:
+def bootstrap(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """Addresses of a broker without a password: the named one, or our own."""
-    return kafka_module.existing() or request.getfixturevalue("cluster").bootstrap
+    return _broker_module().existing() or request.getfixturevalue("cluster").bootstrap

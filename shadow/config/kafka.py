@@ -72,9 +72,9 @@ class Kafka(_Model):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     sasl_user: str | None = None
     sasl_password: str | None = None
-    connect_timeout: Duration = 8.0
+    connect_timeout: Duration = Field(default=8.0, ge=1.0)
     """A connection that does not stand by then is tried again later."""
-    append_timeout: Duration = 15.0
+    append_timeout: Duration = Field(default=15.0, ge=1.0)
     """A batch that is not acknowledged by then waits in `spill`."""
     spill: Path = Path("data/spill")
     """Where records wait while Kafka is away."""

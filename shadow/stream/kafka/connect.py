@@ -78,11 +78,11 @@ def opened(
         beneath.append(KafkaNetClient(**given))
         return beneath[-1]
 
-    connection = connection_options(settings)
+    connection = connection_options(settings) | options
     reasons, log = _Reasons(settings.client_id), logging.getLogger("kafka")
     log.addHandler(reasons)
     try:
-        return make(**connection, **options, kafka_client=client), beneath[0]
+        return make(**connection, kafka_client=client), beneath[0]
     except (KafkaError, OSError, RuntimeError, ValueError) as error:
         for each in beneath:
             each.close()

@@ -118,6 +118,7 @@ class TopicWriter:
             "max_request_size": MAX_REQUEST_BYTES + OVERHEAD_BYTES,
             "max_block_ms": int(self._settings.connect_timeout * 1000),
             "delivery_timeout_ms": int(self._settings.append_timeout * 1000),
+            "request_timeout_ms": int(min(10.0, self._settings.append_timeout / 2) * 1000),
             "allow_auto_create_topics": False,
             "metrics_enabled": False,
         }
