@@ -64,31 +64,32 @@ def test_every_contrast_of_one_request(world):
     ]
 
 
-@pytest.mark.parametrize(
-    ("primary", "fp8", "reason"),
-    [
-        ({"failure": 1, "outcome": "http_error"}, {}, "primary_failed"),
-        ({"failure": None, "outcome": "client_disconnected"}, {}, "client_cancelled"),
-        ({}, {"failure": None, "transport": "client_disconnected"}, "client_cancelled"),
-        ({}, {"failure": None, "outcome": "truncated_capture"}, "truncated_capture"),
-        ({}, {"failure": 1, "transport": "cut_by_drain"}, "cut_by_drain"),
-        ({}, {"failure": 1, "transport": "deadline_short"}, "deadline_short"),
-        ({"failure": 1, "outcome": "not_a_completion"}, {}, "not_a_completion"),
-        ({}, {"failure": None, "outcome": "a word of tomorrow"}, "unknown_outcome"),
-        ({}, {"failure": 1, "outcome": "http_error"}, ""),
-        ({}, {}, ""),
-    ],
-)
-def test_exclusions_are_named(world, primary, fp8, reason):
+CASES = [
+    ({"failure": 1, "outcome": "http_error"}, {}, "primary_failed"),
+    ({"failure": None, "outcome": "client_disconnected"}, {}, "client_cancelled"),
+    ({}, {"failure": None, "transport": "client_disconnected"}, "client_cancelled"),
+    ({}, {"failure": None, "outcome": "truncated_capture"}, "truncated_capture"),
+    ({}, {"failure": 1, "transport": "cut_by_drain"}, "cut_by_drain"),
+    ({}, {"failure": 1, "transport": "deadline_short"}, "deadline_short"),
+    ({"failure": 1, "outcome": "not_a_completion"}, {}, "not_a_completion"),
+    ({}, {"failure": None, "outcome": "a word of tomorrow"}, "unknown_outcome"),
+    ({}, {"failure": 1, "outcome": "http_error"}, ""),
+    ({}, {}, ""),
+]
+
+
+def test_exclusions_are_named(world):
     """A pair that says nothing about the candidate is left out with its reason; a failure is not."""
-    world.exchange(0.1, "p1", "primary", **primary)
-    world.exchange(0.1, "p1", "fp8", **fp8)
+    for i, (primary, fp8, _) in enumerate(CASES):
+        world.exchange(0.1, f"p{i}", "primary", **primary)
+        world.exchange(0.1, f"p{i}", "fp8", **fp8)
     world.store()
     world.heard(2, None)
     run(world, world.settings(control=None))
-    assert pairs(world, "excluded") == [(reason,)]
-    expected = {reason: 1} if reason else {}
-    assert totals(world) == [(0, 2, 1, 0 if reason else 1, expected)]
+    reasons = [reason for _, _, reason in CASES]
+    assert pairs(world, "excluded") == [(reason,) for reason in reasons]
+    named = {reason: reasons.count(reason) for reason in reasons if reason}
+    assert totals(world) == [(0, 20, 10, 2, named)]
 
 
 def test_a_failed_answer_is_infinitely_slow_and_has_no_text(world):
