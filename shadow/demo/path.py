@@ -101,7 +101,7 @@ def settle(config: Path, output: Path, sent: int, up: Child) -> tuple[dict[str, 
                 return seen, True
         elif done.returncode in PERMANENT:
             break
-        time.sleep(0.5)
+        time.sleep(1.0)
     if seen is None:
         raise DemoFailed(f"shadow report: {_line(done) if done else 'no time for it'}")
     return seen, False

@@ -22,7 +22,7 @@ def of_folder(folder):
 
 
 def test_from_engines_to_a_verdict(tmp_path):
-    """160 requests in 5 s: every one is a pair in the report, a verdict is had whatever it is,
+    """130 requests in 3 s: every one is a pair in the report, a verdict is had whatever it is,
     everything has ended, and the command that the demo names next works on what it left.
     """
     out = tmp_path / "demo"
@@ -30,17 +30,17 @@ def test_from_engines_to_a_verdict(tmp_path):
 import sys
 from pathlib import Path
 from shadow.demo import run
-sys.exit(run("slow", Path({str(out)!r}), pairs=160, seconds=5))
+sys.exit(run("slow", Path({str(out)!r}), pairs=130, seconds=3))
 """
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=150, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "160 of 160 requests answered" in ran.stdout
+    assert "130 of 130 requests answered" in ran.stdout
     assert "shadow gate: fp8: " in ran.stdout
     report = json.loads((out / "report.json").read_text())
     assert report["verdict"] in {"promote", "hold", "reject"}
-    assert report["candidates"]["fp8"]["pairs"]["sampled"] == 160
+    assert report["candidates"]["fp8"]["pairs"]["sampled"] == 130
     assert set(report["accounting"]["arms"]) == {"primary", "fp8", "control"}
     assert (out / "report.md").read_text().startswith("#")
     assert of_folder(out) == []
