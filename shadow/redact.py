@@ -31,16 +31,29 @@ RECORDED: Final = frozenset(
 RECORDED_PREFIXES: Final = ("openai-processing-", "openai-version", "openai-model", "x-ratelimit-")
 
 
+_KNOWN_NAMES: Final = 4096
+_known: dict[bytes, str | None] = {}
+"""A field name's spelling if it is recorded, None if it is not; remembered as it came."""
+
+
 def redacted(lines: Iterable[bytes]) -> Headers:
     """The fields that may be recorded, in order and spelling; values latin-1, cut at 256 bytes."""
     kept: Headers = []
     for line in lines:
         name, _, value = line.partition(b":")
-        spelled = name.decode("latin-1")
-        plain = spelled.lower()
-        if plain in RECORDED or plain.startswith(RECORDED_PREFIXES):
+        spelled = _known[name] if name in _known else _judge(name)
+        if spelled is not None:
             kept.append((spelled, value.strip(b" \t")[:VALUE_BYTES].decode("latin-1")))
     return kept
+
+
+def _judge(name: bytes) -> str | None:
+    spelled = name.decode("latin-1")
+    plain = spelled.lower()
+    recorded = plain in RECORDED or plain.startswith(RECORDED_PREFIXES)
+    if len(_known) < _KNOWN_NAMES:
+        _known[name] = spelled if recorded else None
+    return spelled if recorded else None
 
 
 def recorded_path(target: bytes) -> str:
