@@ -73,6 +73,7 @@ def decoded(answer: Answer) -> dict[str, Any]:
         "tokens": asdict(completion.tokens),
         "events": len(completion.timeline.data_ns),
         "unreadable_events": completion.unreadable_events,
+        "damaged_events": completion.damaged_events,
         "cumulative": completion.cumulative,
         "server": completion.server,
         "output_tokens": completion.tokens.count,

@@ -12,6 +12,10 @@ class Unreadable(ValueError):
     """The bytes are no JSON document."""
 
 
+quick_loads = orjson.loads
+"""`loads` without tolerance: raises ValueError where `loads` would look again."""
+
+
 def loads(data: bytes) -> Any:
     """The document in `data`, NaN, Infinity, lone surrogates and stray bytes tolerated.
 

@@ -105,6 +105,8 @@ class Completion:
     timeline: Timeline = Timeline()
     unreadable_events: int = 0
     """Data events that are neither JSON nor a known word."""
+    damaged_events: int = 0
+    """Data events with bytes that are no UTF-8; U+FFFD stands for each in what was read."""
     cumulative: bool = False
     """The engine repeated the whole text where deltas belong; it was undone."""
     text_whole: bool = True

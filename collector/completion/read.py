@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.completion.answer import Answer, Marks
-from collector.completion.counting import tokens_of, usage_of
+from collector.completion.answer import Answer
+from collector.completion.counting import usage_of
 from collector.completion.dialects import Dialect, dialect_of
 from collector.completion.ending import Ending, cut_short, outcome_of
 from collector.completion.faults import fault_of, fault_of_body
-from collector.completion.model import Choice, Completion, Fault, Timeline
-from collector.completion.reading import Reading, undo_cumulative
+from collector.completion.freeze import bare, frozen, timeline_of
+from collector.completion.model import Completion, Fault
+from collector.completion.reading import Reading
 from collector.completion.stream import events_of, read_items
 from collector.content_coding import CodingError, CodingUnread, undo
 from collector.json_text import Unreadable, loads
@@ -79,6 +80,8 @@ def _kind(answer: Answer) -> str:
     kind = answer.header("content-type").partition(";")[0].strip().lower()
     if kind == _JSON or kind.endswith("+json"):
         return _JSON
+    if kind == _SSE and answer.body[:1] == b"{":
+        return _JSON  # an error document under the type of the stream that was asked for
     if kind in _SNIFFED:
         start = answer.body[:64].lstrip()
         return _SSE if start.startswith(_SSE_STARTS) else _JSON if start[:1] == b"{" else kind
@@ -103,14 +106,14 @@ def _read_stream(dialect: Dialect, answer: Answer) -> Completion:
         answer, reading, cut_by_capture=not events.end_seen, left_over=events.left is not None
     )
     outcome, fault = outcome_of(ending)
-    timeline = _timeline(reading, answer.marks, whole=events.whole)
-    return _completion(dialect, answer, reading, outcome, fault, timeline)
+    timeline = timeline_of(reading, answer.marks, whole=events.whole)
+    return frozen(dialect.name, answer, reading, outcome, fault, timeline)
 
 
 def _read_document(dialect: Dialect, answer: Answer) -> Completion:
     reading = Reading()
     outcome, fault = _document_outcome(dialect, answer, reading)
-    return _completion(dialect, answer, reading, outcome, fault, None)
+    return frozen(dialect.name, answer, reading, outcome, fault, None)
 
 
 def _document_outcome(
@@ -181,80 +184,5 @@ def _has_tokens(reading: Reading) -> bool:
     )
 
 
-def _timeline(reading: Reading, marks: Marks, *, whole: bool) -> Timeline:
-    if not marks:
-        return Timeline(whole=whole, first_tokens=reading.first_tokens or 1)
-    data = _reads(reading.data_ends, marks)
-    answer = [reading.answer_end] if reading.answer_end is not None else []
-    return Timeline(
-        data_ns=tuple(marks[at][0] for at in data),
-        token_ns=tuple(marks[at][0] for at in _reads(reading.token_ends, marks)),
-        answer_ns=next((marks[at][0] for at in _reads(answer, marks)), None),
-        first_tokens=reading.first_tokens or 1,
-        reads=len(set(data)),
-        whole=whole,
-    )
-
-
-def _reads(ends: list[int], marks: Marks) -> list[int]:
-    """For each offset, in order, the index of the mark by which it had arrived."""
-    found: list[int] = []
-    at, last = 0, len(marks) - 1
-    for end in ends:
-        while at < last and marks[at][1] < end:
-            at += 1
-        found.append(at)
-    return found
-
-
-def _completion(
-    dialect: Dialect,
-    answer: Answer,
-    reading: Reading,
-    outcome: str,
-    fault: Fault | None,
-    timeline: Timeline | None,
-) -> Completion:
-    choices, cumulative = _choices(reading)
-    usage = usage_of(reading.usage)
-    whole = not answer.gap_bytes
-    return Completion(
-        dialect=dialect.name,
-        streamed=timeline is not None,
-        status=answer.status,
-        transport=answer.transport,
-        outcome=outcome,
-        fault=fault,
-        model=reading.model,
-        fingerprint=reading.fingerprint,
-        choices=choices,
-        usage=usage,
-        tokens=tokens_of(usage, choices, len(reading.token_ends), whole=whole),
-        timeline=timeline or Timeline(whole=whole),
-        unreadable_events=reading.unreadable,
-        cumulative=cumulative,
-        text_whole=whole,
-        server=reading.server,
-    )
-
-
-def _choices(reading: Reading) -> tuple[tuple[Choice, ...], bool]:
-    choices: list[Choice] = []
-    any_cumulative = False
-    for index in sorted(reading.choices):
-        parts = reading.choices[index]
-        text, cumulative = undo_cumulative(parts.text)
-        any_cumulative = any_cumulative or cumulative
-        choices.append(parts.freeze(index, text))
-    return tuple(choices), any_cumulative
-
-
 def _bare(answer: Answer, dialect: str, outcome: str, fault: Fault | None) -> Completion:
-    return Completion(
-        dialect=dialect,
-        streamed=_kind(answer) == _SSE,
-        status=answer.status,
-        transport=answer.transport,
-        outcome=outcome,
-        fault=fault,
-    )
+    return bare(answer, dialect, outcome, fault, streamed=_kind(answer) == _SSE)

@@ -79,6 +79,7 @@ class Reading:
     __slots__ = (
         "answer_end",
         "choices",
+        "damaged",
         "data_ends",
         "fault",
         "fingerprint",
@@ -104,6 +105,7 @@ class Reading:
         self.answer_end: int | None = None
         self.first_tokens = 0
         self.unreadable = 0
+        self.damaged = 0
         self.server: dict[str, float] = {}
         self.vectors = 0
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collector.completion.answer import Answer
 from collector.completion.dialects import Dialect
 from collector.completion.faults import fault_of
 from collector.completion.model import Fault
 from collector.completion.reading import ANSWER, NOTHING, Reading
-from collector.json_text import Unreadable, clean, loads
+from collector.json_text import Unreadable, clean, loads, quick_loads
 from shadow.sse import Comment, Decoder, Event, Item, Truncation
 
 _BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -60,11 +60,9 @@ def read_items(  # noqa: C901 - the hot path is one loop
             _read_word(reading, dialect, item)
             continue
         try:
-            chunk = loads(data)
-        except Unreadable:
-            reading.unreadable += 1
-            data_ends.append(item.end)
-            continue
+            chunk = quick_loads(data)
+        except ValueError:
+            chunk = _read_tolerantly(reading, data)
         kind = item.type
         if kind != "message" and _is_beside(reading, kind, chunk):
             continue
@@ -83,6 +81,20 @@ def read_items(  # noqa: C901 - the hot path is one loop
             identified = True
         if carried == NOTHING or "error" in chunk:
             reading.fault = reading.fault or fault_of(chunk)
+
+
+def _read_tolerantly(reading: Reading, data: bytes) -> dict[str, Any]:
+    """An event that is not quite JSON, or no UTF-8, counted; {} where it cannot be read."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        reading.damaged += 1
+    try:
+        chunk: dict[str, Any] = loads(data)
+    except Unreadable:
+        reading.unreadable += 1
+        return {}
+    return chunk
 
 
 def _is_beside(reading: Reading, kind: str, chunk: object) -> bool:

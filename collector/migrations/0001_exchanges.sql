@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS exchanges
     model_echoed       LowCardinality(String),
     fingerprint        LowCardinality(String),
     finish_reason      LowCardinality(String),
-    -- sipHash64 of the comparable text (Unicode NFC, white space collapsed and trimmed) of all
+    -- 64 bits of BLAKE2b of the comparable text (Unicode NFC, white space collapsed and trimmed) of all
     -- choices; null where there is no text to compare
     text_hash          Nullable(UInt64),
     text_chars         Nullable(UInt32),

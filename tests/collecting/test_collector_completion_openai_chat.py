@@ -436,6 +436,20 @@ def test_unreadable_events_are_counted():
     assert (done.outcome, said(done), done.unreadable_events) == ("complete", "ab", 3)
 
 
+def test_bytes_that_are_no_utf8_are_counted():
+    """A damaged event is read with U+FFFD, and said to be damaged."""
+    done = streamed(
+        b'data: {"choices":[{"delta":{"content":"a\xffb"}}]}\n\n', b"data: {\xff\n\n", DONE
+    )
+    assert (said(done), done.damaged_events, done.unreadable_events) == ("a\ufffdb", 2, 1)
+
+
+def test_a_json_error_under_an_event_stream_s_type():
+    """An error document where a stream was announced is read as what it is."""
+    done = streamed(b'{"error": {"message": "no slot", "type": "busy"}}')
+    assert (done.outcome, done.fault) == ("in_band_error", Fault("busy", "no slot"))
+
+
 def test_surrogates_that_came_apart_are_joined_and_lone_ones_replaced():
     """Escapes of half a character in two deltas; one that has no other half."""
     halves = [
