@@ -24,6 +24,14 @@ def test_offsets_travel_with_the_payload():
     assert (batch.bad[0].reason, batch.records) == ("why", 3)
 
 
+def test_a_record_without_rows_leaves_no_empty_table():
+    """An idle worker's accounting has no counters: its offset counts, there is nothing to insert."""
+    batch = Batch(BatchLimits())
+    batch.add_rows(record(0), {"accounting": [], "workers": [{"a": 1}]}, now=0.0)
+    assert list(batch.tables) == ["workers"]
+    assert batch.offsets == {"0": 1}
+
+
 def test_it_closes_by_records():
     """At the limit, not before."""
     batch = Batch(BatchLimits(records=2, age_s=9.0))
