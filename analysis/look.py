@@ -33,6 +33,8 @@ class Memory:
     progress: Progress = field(default_factory=Progress)
     watermark_ns: int = 0
     judged_ns: int = 0
+    ended: bool = False
+    """No worker may still send something: another look finds nothing new."""
 
 
 def look(
@@ -57,6 +59,7 @@ def look(
         progress=state.progress,
         watermark_ns=state.watermark_ns or memory.watermark_ns,
         judged_ns=now_ns if built or due else memory.judged_ns,
+        ended=state.ended,
     )
 
 

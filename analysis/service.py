@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -37,6 +38,7 @@ REST_S = 2.0
 BUSY_SHARE = 0.25
 """A look that takes long is followed by a rest three times as long, up to `MOST_REST_S`."""
 MOST_REST_S = 30.0
+SETTLE_REST_S = 0.3
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 MOST_REFUSALS = 5
 """So many refusals of a reachable store in a row end the process; a supervisor starts it again."""
@@ -54,6 +56,7 @@ def run(
     settings: Settings,
     connect: Callable[[], Client],
     stop: threading.Event | None = None,
+    settle_s: float = 0.0,
 ) -> int:
     """Look every couple of seconds until SIGTERM or SIGINT, then once more.
 
@@ -63,6 +66,8 @@ def run(
         settings: the experiment.
         connect: makes a client; called again after the store was away.
         stop: ends the loop when set; without it the process's signals do.
+        settle_s: how long it looks on after that until no worker may still send something: for a
+            supervisor that has ended the proxy and is about to end the collector.
 
     Returns:
         Exit status: 0; 1 where a reachable store kept refusing.
@@ -73,6 +78,7 @@ def run(
     log.info("started", experiment=settings.experiment, candidates=list(settings.candidates))
     memory, failures, refusals = Memory(), 0, 0
     client: Client | None = None
+    patience = _Patience(stop, settle_s)
     while True:
         last, began = stop.is_set(), time.monotonic()
         try:
@@ -88,11 +94,33 @@ def run(
             log.warning("store away", error=_one_line(error), retry_in_s=rest_s)
             _close(client)
             client = None
-        if last or refusals >= MOST_REFUSALS:
+        if (last and not patience.waits_for(memory)) or refusals >= MOST_REFUSALS:
             _close(client)
             log.info("ended", looked_at_all=failures == 0)
             return 1 if refusals >= MOST_REFUSALS else 0
-        stop.wait(rest_s)
+        patience.rest(rest_s)
+
+
+@dataclass(slots=True)
+class _Patience:
+    """Rests between looks; after `stop` short ones, while something may still come."""
+
+    stop: threading.Event
+    settle_s: float
+    until_s: float | None = None
+
+    def waits_for(self, memory: Memory) -> bool:
+        """Whether to look again after `stop`."""
+        now = time.monotonic()
+        self.until_s = now + self.settle_s if self.until_s is None else self.until_s
+        return not memory.ended and now < self.until_s
+
+    def rest(self, rest_s: float) -> None:
+        """Until it is time to look, or to end."""
+        if self.stop.is_set():
+            time.sleep(SETTLE_REST_S)
+        else:
+            self.stop.wait(rest_s)
 
 
 def _rest(looked_s: float) -> float:

@@ -23,11 +23,13 @@ class Standing:
         progress: to be given to the next look.
         watermark_ns: windows that end at or before it are closed; None: none is.
         accounts: every arm's accounting.
+        ended: no worker may still send something.
     """
 
     progress: Progress
     watermark_ns: int | None
     accounts: Mapping[str, Account]
+    ended: bool = False
 
 
 def standing(client: Client, settings: Settings, progress: Progress, now_ns: int) -> Standing:
@@ -58,6 +60,7 @@ def standing(client: Client, settings: Settings, progress: Progress, now_ns: int
         progress=after,
         watermark_ns=watermark(after, boots, stored, now_ns, settings.window_seconds),
         accounts=accounts(counts, captured, alive.keys() | unheard),
+        ended=not (alive or unheard),
     )
 
 

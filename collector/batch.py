@@ -58,6 +58,8 @@ class Batch:
     def add_rows(self, delivered: Delivered, rows: Mapping[str, Sequence[Row]], now: float) -> None:
         """Take a record's rows."""
         for table, some in rows.items():
+            if not some:  # a record of no counters has no rows of them
+                continue
             self.tables.setdefault(table, []).extend(Sourced(row, delivered) for row in some)
         self.bytes += sum(len(row[name]) for row in rows.get("bodies", ()) for name in _LARGE)
         self._count(delivered, now)

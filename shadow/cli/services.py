@@ -34,15 +34,17 @@ def show_config(config: Config) -> int:
 
 
 def up(path: Path, config: Config) -> int:
-    """Supervise everything; the proxy drains first, so that its last exchanges are collected."""
+    """Supervise everything. The proxy drains first, then the analysis looks until all is stored
+    and judged, then the collector ends, and the store with it.
+    """
     from shadow.cli.reading import read_policy
 
     read_policy(config)  # a mistake in it stops the start, not the analysis alone
     return supervise(
         [
             *_workers(path, config),
-            Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
             Service("analysis", _argv("analyze", path), ANALYSIS_GRACE_S + SPARE_S),
+            Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
         ]
     )
 
@@ -79,11 +81,11 @@ def collect(config: Config) -> int:
 def analyze(config: Config) -> int:
     """The analysis in this process."""
     from analysis.service import run
-
     from shadow.cli.reading import analysis_settings, connect
 
     _die_with_supervisor()
-    return run(analysis_settings(config), lambda: connect(config))
+    settle_s = ANALYSIS_GRACE_S - SPARE_S if SUPERVISED in os.environ else 0.0
+    return run(analysis_settings(config), lambda: connect(config), settle_s=settle_s)
 
 
 def _workers(path: Path, config: Config) -> list[Service]:

@@ -151,6 +151,26 @@ def test_the_loop_waits_for_a_store_and_ends_when_told(world, monkeypatch):
     assert verdicts(world) == [("hold",)]
 
 
+def test_the_last_look_waits_for_the_last_records(world):
+    """Told to end with `settle_s`, it looks on until every worker's final record is stored."""
+    settings, stop = world.settings(control=None), threading.Event()
+    now = (time.time_ns() - T0) / S
+    world.traffic(30, 20, {"fp8": {"tpot": 1.5}}, first=int(now) - 40)
+    world.heard(now, now - 1)
+    stop.set()
+
+    def rest_of_it():
+        time.sleep(0.5)
+        world.store()
+        world.heard(now + 1, None)
+
+    late = threading.Thread(target=rest_of_it)
+    late.start()
+    assert run(settings, lambda: Borrowed(world.client), stop, settle_s=30) == 0
+    late.join()
+    assert verdicts(world)[-1] == ("reject",)
+
+
 def test_a_store_that_keeps_refusing_ends_the_process(world, monkeypatch):
     """A bad statement is not retried for ever: exit 1, and a supervisor starts it again."""
     monkeypatch.setattr("analysis.service.BACKOFF_S", (0.001,))
