@@ -337,6 +337,18 @@ def test_refused_rows_count_as_bad_values():
     assert stream.committed == {"0": 0}
 
 
+def test_records_without_rows_of_a_table_are_no_insert():
+    """An idle worker counts nothing: its record moves the offset and the worker's row, no more."""
+    idle = Accounting(
+        experiment="e", config_hash="c", worker="w", boot_id="b", sequence=1, at=1, counts=[]
+    )
+    faults = Faults()
+    stream, store = MemoryStream({"0": [encode(idle)]}, faults), MemoryStore(faults)
+    collector(stream.consumer(), store, 5).run(lambda: True)
+    assert faults.kinds == ["workers", "commit"]
+    assert stream.committed == {"0": 1}
+
+
 def test_a_stop_drains_what_the_stream_still_holds():
     """After the stop everything that is there is stored and committed, then the loop ends."""
     faults = Faults()
