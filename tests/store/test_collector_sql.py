@@ -1,11 +1,10 @@
 """Statements are cut where ClickHouse cuts them, whatever stands in quotes, comments and data."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.migrate import FOLDER
 from collector.sql import forbidden_clause, read_statement, split_statements
 
 SPLIT = [
@@ -128,7 +127,7 @@ def test_files_of_the_server_are_forbidden_ground():
 
 def test_our_migrations_are_statements_one_by_one():
     """Every statement of ours begins with CREATE and ends with its settings."""
-    files = sorted(Path("collector/migrations").glob("*.sql"))
+    files = sorted(FOLDER.glob("*.sql"))
     statements = [part for file in files for part in split_statements(file.read_text())]
     assert len(statements) >= 10
     assert all(statement.startswith("CREATE TABLE IF NOT EXISTS") for statement in statements)
