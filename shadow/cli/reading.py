@@ -37,13 +37,13 @@ def read_policy(config: Config) -> Policy:
         raise ConfigError(f"policy: {str(error).removeprefix(f'{config.policy}: ')}") from None
 
 
-def analysis_settings(config: Config, experiment: str | None = None) -> Settings:
+def analysis_settings(config: Config) -> Settings:
     """What the analysis is told of a configuration: names and identities, nothing else."""
     policy = read_policy(config)
     builds = {name: arm.build for name, arm in config.arms.items()}
     measured = config_hash(config)
     return Settings(
-        experiment=experiment or config.experiment,
+        experiment=config.experiment,
         config_hash=measured,
         candidates=tuple(config.candidates),
         control=config.control,
@@ -123,15 +123,26 @@ def migrate(config: Config) -> int:
 def report(config: Config, experiment: str | None, form: str, output: Path | None) -> int:
     """The comparison on stdout or in a file; HOLD with one line where none can be had."""
     from analysis.report import markdown
-    from analysis.service import report as compare
 
-    settings = analysis_settings(config, experiment)
-    document, why = _read(config, lambda client: compare(client, settings))
+    document, why = _read(config, _comparison_of(config, experiment))
     if document is None:
         click.echo(f"shadow report: {why}", err=True)
         return HOLD
     text = json.dumps(document, indent=2) + "\n" if form == "json" else markdown(document)
     return _deliver(text, output)
+
+
+def _comparison_of(
+    config: Config, experiment: str | None
+) -> Callable[[Client], dict[str, Any] | None]:
+    """The configuration's experiment is judged now; of another one, what was written is read."""
+    from analysis.recorded import recorded
+    from analysis.service import report as compare
+
+    settings = analysis_settings(config)
+    if experiment is None or experiment == config.experiment:
+        return lambda client: compare(client, settings)
+    return lambda client: recorded(client, experiment)
 
 
 def gate(config: Config, candidate: str | None, form: str) -> int:

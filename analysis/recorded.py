@@ -1,0 +1,40 @@
+"""Experiments that the store knows and no configuration at hand describes: what was written."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from analysis.closing import Progress
+from analysis.queries import sql
+from analysis.report.document import document
+from analysis.settings import Settings
+from analysis.workers import standing
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+
+def experiments(client: Client) -> list[str]:
+    """Names of all experiments in the store, the one heard of last first."""
+    return [str(name) for (name,) in client.query(sql("experiments")).result_rows]
+
+
+def recorded(client: Client, experiment: str) -> dict[str, Any] | None:
+    """report.json of the experiment's last written verdicts; None where none was written.
+
+    Nothing is judged anew: that takes the experiment's own configuration and policy.
+    """
+    rows = client.query(sql("recorded"), parameters={"experiment": experiment}).result_rows
+    if not rows:
+        return None
+    settings = Settings(
+        experiment=experiment,
+        config_hash=rows[0][4],
+        candidates=tuple(row[0] for row in rows),
+        comparisons={row[0]: row[1] for row in rows},
+    )
+    parts = {row[0]: json.loads(row[2]) for row in rows}
+    accounts = standing(client, settings, Progress(), time.time_ns()).accounts
+    return {**document(settings, parts, {}, accounts), "policy_hash": rows[0][3]}
