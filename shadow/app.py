@@ -5,40 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
-from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from shadow.config import config_hash
-from shadow.metrics import Totals
 from shadow.mirror import Mirror
-from shadow.relay.addresses import Lookup, look_up
+from shadow.ports import Ports
 from shadow.relay.downstream import Downstream
 from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
-from shadow.relay.upstream import keep_alive
+from shadow.relay.sockets import keep_alive
 
 if TYPE_CHECKING:
-    from shadow.arm import Ledger, Publisher
     from shadow.config import Config
+
+__all__ = ["Ports", "Proxy", "serve", "until_signalled"]
 
 BACKLOG: Final = 4096
 TICK_S: Final = 0.1
 """The one coarse clock for deadlines and idle connections."""
 CUT_S: Final = 1.0
 """How long connections that were cut may take to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """What the proxy reaches the outside by."""
-
-    ledger: Ledger
-    publisher: Publisher
-    totals: Totals = field(default_factory=Totals)
-    lookup: Lookup = look_up
-    """How names become addresses; called in threads of its own."""
 
 
 class Proxy:
@@ -164,6 +153,7 @@ async def until_signalled(proxy: Proxy, started: asyncio.Event) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     try:
+        _allow_open_files()
         await proxy.start()
         gc.freeze()  # what was imported is not walked again
         started.set()
@@ -179,3 +169,10 @@ async def until_signalled(proxy: Proxy, started: asyncio.Event) -> None:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _allow_open_files() -> None:
+    """A stream needs two sockets and one more an arm: use what the system allows us."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

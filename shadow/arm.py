@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from shadow.capture import Capture, Origin, Request, Side
 from shadow.headers import ArmHeaders
@@ -14,60 +14,10 @@ from shadow.relay.pool import Pool
 if TYPE_CHECKING:
     from shadow.config.model import Arm as Settings
     from shadow.config.model import Limits
-    from shadow.exchange import Exchange
+    from shadow.ports import Ledger, Publisher
     from shadow.relay.addresses import Lookup
     from shadow.relay.answer import AnswerHead
     from shadow.relay.upstream import Upstream
-
-
-class Ledger(Protocol):
-    """Where the mirror counts: `shadow.accounting.Ledger`."""
-
-    @property
-    def worker(self) -> str:
-        """The worker's place."""
-
-    @property
-    def boot_id(self) -> str:
-        """This life of it."""
-
-    def add(self, arm: str, counter: str, reason: str = "", n: int = 1) -> None:
-        """Count; cheap."""
-
-    def opened(self, arrived_at: int) -> int:
-        """A token, held once: the request that arrived then is open."""
-
-    def hold(self, token: int) -> None:
-        """One more record of that request is on its way."""
-
-    def release(self, token: int) -> None:
-        """One less; at zero the request is closed."""
-
-
-class Publishable(Protocol):
-    """What goes to the publisher: a capture."""
-
-    @property
-    def arm(self) -> str:
-        """The arm's name."""
-
-    @property
-    def token(self) -> int:
-        """The ledger's token, which the publisher releases."""
-
-    @property
-    def size_bytes(self) -> int:
-        """What it weighs in the queue."""
-
-    def exchange(self, sequence: int) -> Exchange:
-        """The record; called in the sender thread."""
-
-
-class Publisher(Protocol):
-    """Where captures go: `shadow.publisher.Publisher`."""
-
-    def offer(self, item: Publishable) -> bool:
-        """Queue it, or drop and count it; never blocks."""
 
 
 class Arm:
@@ -246,6 +196,13 @@ class ArmRequest:
     def answer_malformed(self, reason: str, raw: bytes) -> None:  # noqa: ARG002 no client sees it
         """The connection has written the word into the capture."""
         self._finish("malformed", reason)
+
+    def capture_failed(self, error: Exception) -> None:
+        """Without a capture there is nothing to go on for: it shows as lost."""
+        self._abort()
+        self._close()
+        self._arm.ledger.release(self.capture.token)
+        raise error
 
     def upstream_full(self) -> None:
         """The whole request is in the buffer already."""

@@ -17,8 +17,8 @@ from shadow.redact import path_of
 from shadow.sampling import Sampler, new_pair_id
 
 if TYPE_CHECKING:
-    from shadow.app import Ports
     from shadow.config.model import Config
+    from shadow.ports import Ports
     from shadow.relay.head import RequestHead
 
 

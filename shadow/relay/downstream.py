@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from shadow.relay.head import BadRequest, RequestHead, RequestReader
 from shadow.relay.passage import AHEAD_BYTES, Passage
 from shadow.relay.refusal import refusal
-from shadow.relay.upstream import reset
+from shadow.relay.sockets import reset
 
 if TYPE_CHECKING:
     from shadow.relay.relay import Relay

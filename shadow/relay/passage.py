@@ -293,6 +293,11 @@ class Passage:
             self._client.transport.write(raw)
         self._client.reset_soon()
 
+    def capture_failed(self, error: Exception) -> None:
+        """The stream goes on without its capture."""
+        plan, self._plan = self._plan, None
+        self._relay.mirror.failed(error, plan)
+
     def upstream_full(self) -> None:
         """The upstream reads slowly, or has caught up: so is the client read."""
         self._client.balance()

@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 from shadow.config.document import ConfigError
 from shadow.relay.addresses import Addresses, Lookup, look_up
-from shadow.relay.upstream import Owner, Upstream, keep_alive
+from shadow.relay.sockets import keep_alive
+from shadow.relay.upstream import Upstream
 
 if TYPE_CHECKING:
     from shadow.config.model import Tls
     from shadow.config.model import Upstream as Settings
+    from shadow.relay.owner import Owner
 
 IDLE_CONNECTIONS: Final = 1024
 """More idle connections than this are not kept."""
@@ -105,19 +107,19 @@ class Pool:
             await asyncio.sleep(0)
 
     async def _connect(self, owner: Owner) -> None:
-        """Try the addresses in turn within the connect timeout."""
+        """Try the addresses in turn, each with its share of the connect timeout."""
         failure = "its name is not resolved yet"
         connection: Upstream | None = None
-        try:
-            async with asyncio.timeout(self._settings.connect_timeout):
-                for address in self.addresses.rotation():
-                    try:
-                        connection = await self._open_one(address)
-                        break
-                    except OSError as error:  # ssl.SSLError is one
-                        failure = f"{address}: {error.strerror or error}"
-        except TimeoutError:
-            failure = f"no connection within {self._settings.connect_timeout:g} s"
+        addresses = self.addresses.rotation()
+        for address in addresses:
+            try:
+                async with asyncio.timeout(self._settings.connect_timeout / len(addresses)):
+                    connection = await self._open_one(address)
+                break
+            except TimeoutError:
+                failure = f"{address}: no connection within {self._settings.connect_timeout:g} s"
+            except OSError as error:  # ssl.SSLError is one
+                failure = f"{address}: {error.strerror or error}"
         if self._connecting.pop(owner, None) is None:  # it gave up in the meantime
             if connection is not None:
                 connection.abort()

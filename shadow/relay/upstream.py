@@ -1,17 +1,14 @@
 """One connection to an upstream: sends one request at a time and times its answer.
 
 The same class serves the primary, with a client behind it, and the arms, with none: both sides of
-a pair are stamped by the same lines. What the owner is told, in this order: `answer_started`,
-`answer_continued` …, then one of `answer_ended`, `upstream_lost`, `answer_malformed`.
+a pair are stamped by the same lines. `owner` says what the owner is told, and in which order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from shadow.relay.answer import AnswerHead, BadAnswer, find_answer_head, parse_answer
 from shadow.relay.fields import UNTIL_CLOSE
@@ -19,60 +16,11 @@ from shadow.relay.framing import Framing, FramingError, UntilClose, answer_frami
 
 if TYPE_CHECKING:
     from shadow.capture import Capture
+    from shadow.relay.owner import Owner
     from shadow.relay.pool import Pool
 
-_LINGER_0: Final = struct.pack("ii", 1, 0)
 _ANSWER_HEAD_FACTOR: Final = 4
 """An answer's head may be this much longer than a request's."""
-
-
-def reset(transport: asyncio.Transport) -> None:
-    """End a connection so that the peer sees RST; an abort alone sends FIN, as a whole answer."""
-    if transport.is_closing():
-        return
-    sock: socket.socket | None = transport.get_extra_info("socket")
-    if sock is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
-    transport.abort()
-
-
-def keep_alive(sock: socket.socket) -> None:
-    """Probe a silent peer after a minute, so that one that vanished is noticed in two."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15)):
-        sock.setsockopt(socket.IPPROTO_TCP, option, value)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
-
-
-class Owner(Protocol):
-    """Who a connection works for: a client's connection, or an arm's request."""
-
-    def connected(self, connection: Upstream) -> None:
-        """A connection that was asked for is there."""
-
-    def connect_failed(self, reason: str) -> None:
-        """It could not be had."""
-
-    def answer_interim(self, head: AnswerHead) -> None:
-        """A 1xx head."""
-
-    def answer_started(self, head: AnswerHead, raw: bytes, pieces: list[bytes]) -> None:
-        """The final head with the first bytes of the body, as they came and decoded."""
-
-    def answer_continued(self, raw: bytes, pieces: list[bytes]) -> None:
-        """More of the body, as it came and decoded."""
-
-    def answer_ended(self) -> None:
-        """The answer is whole; the connection is the owner's to release or abort."""
-
-    def upstream_lost(self, error: Exception | None) -> None:
-        """The connection ended inside the answer: by reset (an error) or by FIN (None)."""
-
-    def answer_malformed(self, reason: str, raw: bytes) -> None:
-        """No framing can be found, or it was broken; `raw` is what came last."""
-
-    def upstream_full(self) -> None:
-        """The connection's write buffer is `full`, or has room again."""
 
 
 class Upstream(asyncio.Protocol):
@@ -175,9 +123,19 @@ class Upstream(asyncio.Protocol):
         if owner is not None:
             owner.answer_continued(data if end == len(data) else data[:end], pieces)
         if self.capture is not None:
-            self.capture.append(now, pieces)
+            self._mark(now, pieces)
         if framing.done:
             self._end(now, leftover=end < len(data))
+
+    def _mark(self, now: int, pieces: list[bytes]) -> None:
+        """A fault of the capture's is not the client's: its owner lets go of it."""
+        assert self.capture is not None
+        try:
+            self.capture.append(now, pieces)
+        except Exception as error:  # noqa: BLE001 the guard
+            self.capture = None
+            if self.owner is not None:
+                self.owner.capture_failed(error)
 
     def eof_received(self) -> bool:
         """FIN: an answer without a length ends by it, any other is cut short."""
@@ -270,7 +228,7 @@ class Upstream(asyncio.Protocol):
             self._framing = framing
         owner.answer_started(head, rest[:end], pieces)
         if pieces and self.capture is not None:
-            self.capture.append(now, pieces)
+            self._mark(now, pieces)
         if framing.done:
             self._end(now, leftover=end < len(rest))
 

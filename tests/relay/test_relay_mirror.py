@@ -7,6 +7,7 @@ import itertools
 import socket
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from relay.raw import answering, client, in_loop, proxy, until, upstream
@@ -461,6 +462,28 @@ async def test_an_exception_in_mirror_code_stays_there():
                 assert "Error" in stage.totals.last_mirror_error
                 stage.totals.mirror_errors = 0
                 stage.ledger.held.clear()
+
+
+@in_loop
+async def test_an_exception_in_a_capture_stays_there():
+    """The client gets its stream whole, the request shows as lost, no window is held open."""
+    async with (
+        upstream(answering(STREAM)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        broken = replace(stage.proxy.mirror.primary, answer_bytes=None)
+        stage.proxy.mirror.primary = broken
+        for _ in range(2):
+            await user.write(chat())
+            assert await user.exactly(len(STREAM)) == STREAM
+        await until(lambda: len(stage.publisher.exchanges) == 2)
+        assert {exchange.arm for exchange in stage.publisher.exchanges} == {"fp8"}
+        await until(lambda: not stage.ledger.held)
+        assert stage.ledger.counts["primary", "sampled", ""] == 2
+        assert stage.totals.mirror_errors == 2
+        stage.totals.mirror_errors = 0
 
 
 @in_loop

@@ -1,0 +1,73 @@
+"""What the proxy reaches the outside by: where it counts, where captures go, how names resolve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from shadow.metrics import Totals
+from shadow.relay.addresses import Lookup, look_up
+
+if TYPE_CHECKING:
+    from shadow.exchange import Exchange
+
+
+class Ledger(Protocol):
+    """Where the mirror counts: `shadow.accounting.Ledger`."""
+
+    @property
+    def worker(self) -> str:
+        """The worker's place."""
+
+    @property
+    def boot_id(self) -> str:
+        """This life of it."""
+
+    def add(self, arm: str, counter: str, reason: str = "", n: int = 1) -> None:
+        """Count; cheap."""
+
+    def opened(self, arrived_at: int) -> int:
+        """A token, held once: the request that arrived then is open."""
+
+    def hold(self, token: int) -> None:
+        """One more record of that request is on its way."""
+
+    def release(self, token: int) -> None:
+        """One less; at zero the request is closed."""
+
+
+class Publishable(Protocol):
+    """What goes to the publisher: a capture."""
+
+    @property
+    def arm(self) -> str:
+        """The arm's name."""
+
+    @property
+    def token(self) -> int:
+        """The ledger's token, which the publisher releases."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What it weighs in the queue."""
+
+    def exchange(self, sequence: int) -> Exchange:
+        """The record; called in the sender thread."""
+
+
+class Publisher(Protocol):
+    """Where captures go: `shadow.publisher.Publisher`."""
+
+    def offer(self, item: Publishable) -> bool:
+        """Queue it, or drop and count it; never blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What the proxy reaches the outside by."""
+
+    ledger: Ledger
+    publisher: Publisher
+    totals: Totals = field(default_factory=Totals)
+    lookup: Lookup = look_up
+    """How names become addresses; called in threads of its own."""
