@@ -107,6 +107,7 @@ def test_a_key_of_a_later_version_is_refused(tmp_path, line, expected):
         ("primary: {url: 'http://engine/v2'}", "primary.url: "),
         ("drain: 150", "drain: 150 is not a duration"),
         ("limits: {request_bytes: 8 quarts}", "limits.request_bytes: '8 quarts' is not a size"),
+        ("retention: {bodies: 30000d}", "retention.bodies: "),
         ("listen: 8080", "listen: 8080 is not an address"),
         ("experiment: 'a b'", "experiment: 'a b' is not a name"),
         (

@@ -70,6 +70,8 @@ Url = Annotated[str, AfterValidator(_url)]
 HeaderName = Annotated[str, AfterValidator(_header)]
 HeaderValue = Annotated[str, AfterValidator(_header_value)]
 NotYet = Any
+Kept = Annotated[Duration, Field(ge=3600.0, le=20 * 365 * 86400.0)]
+"""An hour to twenty years: the store reckons the end of a row in 32-bit seconds."""
 
 
 class _Model(BaseModel):
@@ -147,8 +149,8 @@ class EmbeddedStore(_Model):
 class Retention(_Model):
     """How long rows are kept."""
 
-    bodies: Duration = 7 * 86400.0
-    measures: Duration = 90 * 86400.0
+    bodies: Kept = 7 * 86400.0
+    measures: Kept = 90 * 86400.0
 
 
 class Limits(_Model):
