@@ -28,19 +28,24 @@ def _broker_module() -> ModuleType:
     return sys.modules[name]
 
 
+def _asked_for(config: pytest.Config) -> bool:
+    expression = config.getoption("-m") or ""
+    return "kafka" in expression and "not kafka" not in expression
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without `-m kafka` no broker is started."""
     brokered = [item for item in items if item.get_closest_marker("kafka")]
     for item in brokered:  # kafka-python leaves the socket of a failed attempt to the collector
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-    if brokered and "kafka" not in (config.getoption("-m") or ""):
+    if brokered and not _asked_for(config):
         config.hook.pytest_deselected(items=brokered)
         items[:] = [item for item in items if not item.get_closest_marker("kafka")]
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say loudly why the real broker's tests will not run."""
-    if "kafka" not in (config.getoption("-m") or ""):
+    if not _asked_for(config):
         return None
     module = _broker_module()
     if module.existing():

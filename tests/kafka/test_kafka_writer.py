@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from shadow.exchange import Exchange, decode, encode
+from shadow.shrink import BODY_CUT, shrink_value
 from shadow.stream import Message, MessageTooLarge, StreamUnavailable
 from shadow.stream.kafka import KafkaConsumerStream, KafkaProducerStream, KafkaSettings
 from shadow.stream.kafka.writer import MAX_REQUEST_BYTES, Record, too_large
@@ -52,6 +54,29 @@ def test_the_too_large_are_named_and_the_others_stored_once(settings, opened, re
     found = read_all(opened(KafkaConsumerStream(settings)), 5)
     small = [record.value for record in found if len(record.value) == 1]
     assert small == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.kafka
+def test_an_exchange_too_large_for_the_broker_arrives_cut_and_says_so(
+    settings, opened, read_all, tmp_path
+):
+    """Behind the spill nobody has to think of it: one record, readable, with its gap counted."""
+    facts = {
+        "experiment": "e", "config_hash": "c", "pair_id": "p", "arm": "fp8", "role": "candidate",
+        "worker": "0", "boot_id": "b", "sequence": 1, "arrived_at": 1, "started_at": 1,
+        "method": "POST", "path": "/v1/chat/completions", "transport": "complete",
+    }  # fmt: skip
+    whole = Exchange(**facts, body=NOISE, captured_bytes=len(NOISE))
+    spill = opened(Spill(KafkaProducerStream(settings), tmp_path, "w", shrink=shrink_value))
+    spill.append([Message(b"p", encode(whole)), Message(b"p", b"small")])
+    small, cut = read_all(opened(KafkaConsumerStream(settings)), 2)
+    assert small.value == b"small"
+    exchange = decode(cut.value)
+    assert isinstance(exchange, Exchange)
+    assert exchange.truncated_bytes + len(exchange.body) == len(NOISE)
+    assert len(exchange.body) > 500_000
+    assert exchange.request_changes == [BODY_CUT]
+    assert (spill.spooled(), spill.refused_total) == (0, 0)
 
 
 @pytest.mark.kafka
