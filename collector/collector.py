@@ -24,9 +24,9 @@ from collector.bad_ratio import BadRatio
 from collector.batch import Batch, BatchLimits, Sourced
 from collector.dead_letters import DeadLetter
 from collector.decode import rows_of
-from collector.patience import patiently
+from collector.patience import Backoff, patiently
 from collector.rows import DECODER_VERSION
-from collector.writer import Backoff, Refused
+from collector.writer import Refused
 from shadow.exchange import MalformedRecord
 from shadow.stream import Consumer, Delivered, Partition, StreamUnavailable
 

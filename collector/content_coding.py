@@ -6,22 +6,25 @@ that portion's mark. What comes out is bounded: a bomb is cut, and said to be.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-try:  # comes with clickhouse-connect
+import brotli
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
     from backports import zstd
-except ImportError:
-    zstd = None  # type: ignore[assignment]
 
 MOST_PLAIN_BYTES = 256 * 1024 * 1024
 _MOST_CODINGS = 3
 _IDENTITY = ("", "identity")
 _MEMBERS = {"gzip": b"\x1f\x8b", "x-gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """How another member begins; deflate has none."""
-_DAMAGE = (zlib.error,) if zstd is None else (zlib.error, zstd.ZstdError)
+_DAMAGE = (zlib.error, zstd.ZstdError, brotli.error)
 _RAW_DEFLATE, _ZLIB, _GZIP = -15, 15, 31
 
 Marks = Sequence[tuple[int, int]]
@@ -48,7 +51,23 @@ class _Inflater(Protocol):
     def eof(self) -> bool: ...
     @property
     def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+class _Unbrotli:
+    """brotli's decompressor with zlib's words; it goes past `max_length` by a buffer at most."""
+
+    unused_data = b""
+
+    def __init__(self) -> None:
+        self._stream = brotli.Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.is_finished())
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        return bytes(self._stream.process(data, output_buffer_limit=max_length))
 
 
 def undo(coding: str, body: bytes, marks: Marks, most: int = MOST_PLAIN_BYTES) -> Plain:
@@ -118,7 +137,9 @@ def _inflater(name: str, first: bytes) -> _Inflater:
         return zlib.decompressobj(_GZIP)
     if name == "deflate":
         return zlib.decompressobj(_ZLIB if _has_zlib_head(first) else _RAW_DEFLATE)
-    if name == "zstd" and zstd is not None:
+    if name == "br":
+        return _Unbrotli()
+    if name == "zstd":
         return zstd.ZstdDecompressor()
     raise CodingUnread(f"content coding {name!r} cannot be read")
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
-from collector.writer import Backoff
-
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits of first_s, doubled up to cap_s; it gives up once limit_s have passed."""
+
+    first_s: float = 0.2
+    cap_s: float = 10.0
+    limit_s: float = 120.0
 
 
 def patiently(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clickhouse_connect.driver.exceptions import DataError
 
+from collector.patience import Backoff, patiently
 from collector.store import StoreRefused, StoreUnavailable, store_errors
 
 if TYPE_CHECKING:
@@ -43,15 +44,6 @@ _NOT_A_ROW = frozenset(
 
 
 @dataclass(frozen=True)
-class Backoff:
-    """Waits of first_s, doubled up to cap_s; it gives up once limit_s have passed."""
-
-    first_s: float = 0.2
-    cap_s: float = 10.0
-    limit_s: float = 120.0
-
-
-@dataclass(frozen=True)
 class Refused:
     """A row of the batch that the store does not take, and why."""
 
@@ -72,7 +64,7 @@ class Writer:
     def __init__(
         self,
         client: Client,
-        backoff: Backoff = Backoff(),
+        backoff: Backoff = Backoff(),  # noqa: B008 - it is frozen
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -106,7 +98,13 @@ class Writer:
         token: str,
         first: int,
     ) -> list[Refused]:
-        refused = self._patiently(table, columns, rows, token)
+        refused = patiently(
+            lambda: self._once(table, columns, rows, token),
+            StoreUnavailable,
+            self._backoff,
+            self._clock,
+            self._sleep,
+        )
         if refused is None:
             return []
         if len(rows) == 1:
@@ -116,19 +114,6 @@ class Writer:
             *self._part(table, columns, rows[:half], f"{token}.0", first),
             *self._part(table, columns, rows[half:], f"{token}.1", first + half),
         ]
-
-    def _patiently(
-        self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str
-    ) -> StoreRefused | None:
-        started, wait = self._clock(), self._backoff.first_s
-        while True:
-            try:
-                return self._once(table, columns, rows, token)
-            except StoreUnavailable:
-                if self._clock() - started + wait > self._backoff.limit_s:
-                    raise
-            self._sleep(wait)
-            wait = min(2 * wait, self._backoff.cap_s)
 
     def _once(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str

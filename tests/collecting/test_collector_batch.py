@@ -4,8 +4,7 @@ import pytest
 
 from collector.bad_ratio import BadRatio, TooManyBadValues
 from collector.batch import Batch, BatchLimits
-from collector.patience import patiently
-from collector.writer import Backoff
+from collector.patience import Backoff, patiently
 from shadow.stream import Delivered
 
 

@@ -9,7 +9,8 @@ from collector.bad_ratio import BadRatio, TooManyBadValues
 from collector.batch import BatchLimits
 from collector.collector import Collector
 from collector.dead_letters import DeadLetters
-from collector.writer import Backoff, Refused
+from collector.patience import Backoff
+from collector.writer import Refused
 from shadow.exchange import Accounting, Count, Exchange, encode
 from shadow.stream import Delivered, StreamUnavailable
 

@@ -4,6 +4,7 @@ import gzip
 import zlib
 from contextlib import suppress
 
+import brotli
 import pytest
 from backports import zstd
 from hypothesis import given, settings
@@ -27,6 +28,8 @@ CODED = {
     "deflate ": raw_deflate(TEXT),
     "zstd": zstd.compress(TEXT),
     "zstd,": zstd.compress(TEXT[:900]) + zstd.compress(TEXT[900:]),
+    "br": brotli.compress(TEXT),
+    "gzip, br": brotli.compress(gzip.compress(TEXT)),
     "deflate, gzip": gzip.compress(zlib.compress(TEXT)),
     "identity": TEXT,
     "": TEXT,
@@ -45,20 +48,27 @@ def test_whole_and_byte_by_byte(coding):
     assert ends[-1] == len(TEXT)
 
 
-def test_a_flush_gives_each_read_its_own_bytes():
-    """What a read lets out gets that read's mark."""
+def flushed_gzip(texts):
     compressor = zlib.compressobj(wbits=31)
-    pieces = [
-        compressor.compress(b"event %d\n\n" % n) + compressor.flush(zlib.Z_SYNC_FLUSH)
-        for n in range(3)
-    ]
+    return [compressor.compress(text) + compressor.flush(zlib.Z_SYNC_FLUSH) for text in texts]
+
+
+def flushed_brotli(texts):
+    compressor = brotli.Compressor()
+    return [compressor.process(text) + compressor.flush() for text in texts]
+
+
+@pytest.mark.parametrize(("coding", "flushed"), [("gzip", flushed_gzip), ("br", flushed_brotli)])
+def test_a_flush_gives_each_read_its_own_bytes(coding, flushed):
+    """What a read lets out gets that read's mark."""
+    pieces = flushed(b"event %d\n\n" % n for n in range(3))
     body, marks = b"".join(pieces), []
     for n, piece in enumerate(pieces):
         marks.append((n * 100, (marks[-1][1] if marks else 0) + len(piece)))
-    assert undo("gzip", body, marks).marks == [(0, 9), (100, 18), (200, 27)]
+    assert undo(coding, body, marks).marks == [(0, 9), (100, 18), (200, 27)]
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_an_early_end_gives_what_there_is(coding):
     """Truncated at every byte: a beginning of the text, no error."""
     coded = CODED[coding]
@@ -66,10 +76,18 @@ def test_an_early_end_gives_what_there_is(coding):
         assert TEXT.startswith(undo(coding, coded[:cut], [(1, cut)]).body)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress, zstd.compress])
-def test_a_bomb_is_cut(compress):
+COMPRESS = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": lambda data: brotli.compress(data, quality=4),
+    "zstd": zstd.compress,
+}
+
+
+@pytest.mark.parametrize("coding", COMPRESS)
+def test_a_bomb_is_cut(coding):
     """100 MB in 100 kB: refused at the bound, without unfolding it."""
-    coding = {gzip.compress: "gzip", zlib.compress: "deflate", zstd.compress: "zstd"}[compress]
+    compress = COMPRESS[coding]
     bomb = compress(b"\0" * 100_000_000)
     with pytest.raises(CodingUnread, match="beyond its bound"):
         undo(coding, bomb, [(1, len(bomb))], most=1_000_000)
@@ -78,16 +96,18 @@ def test_a_bomb_is_cut(compress):
 
 def test_what_cannot_be_undone_says_so():
     """Unknown names, too many layers, and damage."""
-    for coding in ("br", "compress", "gzip, br", "gzip, gzip, gzip, gzip"):
+    for coding in ("lzma", "compress", "gzip, lzma", "gzip, gzip, gzip, gzip"):
         with pytest.raises(CodingUnread, match="content coding"):
             undo(coding, b"x", [])
-    for coding in ("gzip", "deflate", "zstd"):
+    for coding in ("gzip", "deflate", "br", "zstd"):
         with pytest.raises(CodingError, match=f"damaged {coding}"):
             undo(coding, b"\x07 this is not what it says", [])
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=100), st.sampled_from(["gzip", "deflate", "zstd"]), st.integers(0, 80))
+@given(
+    st.binary(max_size=100), st.sampled_from(["gzip", "deflate", "br", "zstd"]), st.integers(0, 80)
+)
 def test_junk_in_good_bytes(junk, coding, at):
     """Only the two exceptions ever come out."""
     coded = CODED[coding][:at] + junk + CODED[coding][at:]

@@ -5,8 +5,9 @@ from clickhouse_connect.driver.exceptions import OperationalError
 
 from collector.dead_letters import DeadLetter, DeadLetters
 from collector.migrate import Retention, migrate
+from collector.patience import Backoff
 from collector.store import StoreRefused, StoreUnavailable
-from collector.writer import Backoff, Writer
+from collector.writer import Writer
 
 READ = "SELECT toUnixTimestamp64Nano(at), source, reason, key, value FROM dead_letters WHERE source LIKE '{}%' ORDER BY source"
 DAY_NS = 86_400 * 10**9

@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
+from collector.patience import Backoff
 from collector.store import StoreRefused, StoreUnavailable
-from collector.writer import Backoff, Refused, Writer
+from collector.writer import Refused, Writer
 
 COLUMNS = ["i", "v"]
 
