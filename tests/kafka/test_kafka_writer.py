@@ -13,6 +13,7 @@ from shadow.shrink import BODY_CUT, shrink_value
 from shadow.stream import Message, MessageTooLarge, StreamUnavailable
 from shadow.stream.kafka import KafkaConsumerStream, KafkaProducerStream, KafkaSettings
 from shadow.stream.kafka.writer import MAX_REQUEST_BYTES, Record, too_large
+from shadow.stream.spill import Spill
 
 NOISE = random.Random(5).randbytes(2_000_000)
 TEXT = b"data: {'choices': [{'delta': {'content': 'token'}}]}\n\n" * 100_000
