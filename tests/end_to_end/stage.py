@@ -93,6 +93,7 @@ class Stage:
             capture_output=True,
             text=True,
             timeout=60,
+            check=False,
         )
 
     def report(self) -> dict:
