@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-Kind = Literal["time", "ratio", "share"]
+Kind = Literal["time", "ratio", "share", "told"]
 Better = Literal["lower", "higher", "either"]
 Family = Literal["latency", "quality", "reliability"]
 
@@ -17,6 +17,7 @@ STATISTICS: dict[Kind, tuple[str, ...]] = {
     "time": ("p50", "p90", "p95", "p99", "mean"),
     "ratio": ("ratio",),
     "share": ("rate",),
+    "told": (),
 }
 """What may stand behind a metric's name, by the metric's kind."""
 
@@ -46,12 +47,14 @@ def split(name: str) -> tuple[Metric, str]:
     """`ttft_any.p95` -> its metric and the statistic `p95`.
 
     Raises:
-        ValueError: no such metric, or no such statistic of it.
+        ValueError: no such metric, no such statistic of it, or one that is not judged.
     """
     metric_name, _, statistic = name.rpartition(".")
     metric = metrics().get(metric_name)
     if metric is None:
         raise ValueError(f"{name}: there is no such metric; docs/metrics.md lists them")
+    if metric.kind == "told":
+        raise ValueError(f"{name}: {metric_name} is stored with each answer, but not judged")
     if statistic not in STATISTICS[metric.kind]:
         known = ", ".join(f"{metric_name}.{word}" for word in STATISTICS[metric.kind])
         raise ValueError(f"{name}: there is no such statistic; write {known}")

@@ -30,6 +30,7 @@ REPORTED = (
     "e2e.p95",
     "tokens_per_s.ratio",
     "output_tokens.ratio",
+    "events_per_read.ratio",
     "failure.rate",
     "mismatch.rate",
 )
@@ -138,7 +139,7 @@ def _counted(
 ) -> tuple[Counted, float | None]:
     """Pairs since the comparison's start, and their coverage."""
     scope = _scope(settings, candidate)
-    held, judged, excluded, first_s, until_s, windows = client.query(
+    held, judged, excluded, undefined, first_s, until_s, windows = client.query(
         sql("pair_totals"), parameters={**scope, "reference": PRIMARY}
     ).result_rows[0]
     ((late,),) = client.query(sql("late"), parameters=scope).result_rows
@@ -151,6 +152,7 @@ def _counted(
         complete=judged,
         pending=pending,
         excluded=excluded,
+        undefined=undefined,
         late=late,
         from_s=first_s if windows else None,
         until_s=until_s if windows else None,

@@ -29,6 +29,7 @@ _TOTALS = (
     "captured",
     "pairs",
     "excluded",
+    "undefined",
     "version",
 )
 
@@ -167,8 +168,8 @@ def _build(
     for name in ("pairs", "windows_times", "windows_shares", "windows_ratios"):
         client.command(sql(name), parameters=parameters)
     judged = {
-        (start_s, reference): (pairs, excluded)
-        for start_s, reference, pairs, excluded in client.query(
+        (start_s, reference): (pairs, excluded, undefined)
+        for start_s, reference, pairs, excluded, undefined in client.query(
             sql("totals"), parameters=parameters
         ).result_rows
     }
@@ -182,7 +183,7 @@ def _build(
             settings.window_seconds,
             window.exchanges,
             window.by_arm.get(arm, 0),
-            *judged.get((window.start_s, reference), (0, {})),
+            *judged.get((window.start_s, reference), (0, {}, {})),
             version,
         ]
         for window in run.windows

@@ -1,6 +1,6 @@
 """`shadow decode`: one captured exchange in a file, read as the collector reads it.
 
-The file's format stands in tests/captures/README.md; what comes out, in docs/decode.md.
+Both formats, the file's and that of what comes out, stand in docs/decode.md.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ class NotACapture(ValueError):
     """The file is no capture; one line says why."""
 
 
-def decode_file(path: Path) -> dict[str, Any]:
+def decode_file(path: Path, *, details: bool = False) -> dict[str, Any]:
     """What the answer in the file was, as one JSON object.
+
+    `details` adds a key of that name: what was read beyond the documented object.
 
     Raises:
         NotACapture: it cannot be read, is no JSON, or misses what a capture has.
@@ -36,7 +38,7 @@ def decode_file(path: Path) -> dict[str, Any]:
         answer = answer_of(capture)
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise NotACapture(f"{path}: not a capture: {type(error).__name__}: {error}") from None
-    return decoded(answer)
+    return decoded(answer, details=details)
 
 
 def answer_of(capture: Any) -> Answer:
@@ -55,11 +57,11 @@ def answer_of(capture: Any) -> Answer:
     )
 
 
-def decoded(answer: Answer) -> dict[str, Any]:
+def decoded(answer: Answer, *, details: bool = False) -> dict[str, Any]:
     """The documented object: null where a thing is not there or a metric is undefined."""
     completion = read(answer)
     measures = measure(completion, answer.marks[-1][0] if answer.marks else None)
-    return {
+    document = {
         "dialect": completion.dialect or None,
         "streamed": completion.streamed,
         "status": completion.status,
@@ -67,20 +69,34 @@ def decoded(answer: Answer) -> dict[str, Any]:
         "outcome": completion.outcome,
         "error": asdict(completion.fault) if completion.fault else None,
         "model": completion.model,
-        "fingerprint": completion.fingerprint,
         "choices": [_choice(choice) for choice in completion.choices],
-        "usage": _usage(completion),
-        "tokens": asdict(completion.tokens),
+        "usage": asdict(completion.usage) if completion.usage else None,
+        "tokens": {"count": completion.tokens.count, "source": completion.tokens.source or None},
         "events": len(completion.timeline.data_ns),
+        **asdict(measures),
+        "output_tokens": completion.tokens.count,
+        "client_wait_ms": None,
+        "failure": failure_of(completion),
+        "mismatch": None,
+    }
+    return document | {"details": _details(completion)} if details else document
+
+
+def _details(completion: Completion) -> dict[str, Any]:
+    return {
+        "fingerprint": completion.fingerprint,
         "unreadable_events": completion.unreadable_events,
         "damaged_events": completion.damaged_events,
         "cumulative": completion.cumulative,
         "server": completion.server,
-        "output_tokens": completion.tokens.count,
-        "failure": failure_of(completion),
-        "mismatch": None,
-        "client_wait_ms": None,
-        **asdict(measures),
+        "choices": [
+            {
+                "index": choice.index,
+                "logprobs": [asdict(each) for each in choice.logprobs] or None,
+                "token_ids": list(choice.token_ids) or None,
+            }
+            for choice in completion.choices
+        ],
     }
 
 
@@ -108,17 +124,10 @@ def _transport(response: dict[str, Any]) -> str:
 
 def _choice(choice: Choice) -> dict[str, Any]:
     return {
-        "index": choice.index,
         "text": choice.text,
         "reasoning": choice.reasoning or None,
         "refusal": choice.refusal or None,
         "tool_calls": [asdict(call) for call in choice.tool_calls],
         "finish_reason": choice.finish_reason,
         "stop_reason": choice.stop_reason,
-        "logprobs": [asdict(each) for each in choice.logprobs] or None,
-        "token_ids": list(choice.token_ids) or None,
     }
-
-
-def _usage(completion: Completion) -> dict[str, int | None] | None:
-    return asdict(completion.usage) if completion.usage else None

@@ -7,10 +7,11 @@ the two neighbours of h on the sorted gaps a straight line.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from collector.completion import Completion, Timeline
+from collector.completion.server_timings import server_timings
 
 _NS_PER_MS = 1e6
 _UNKNOWABLE_TRANSPORTS = ("client_disconnected", "cut_by_drain", "deadline_short")
@@ -35,6 +36,10 @@ class Measures:
     tokens_per_s: float | None
     events_per_read: float | None
     """Data events by distinct reads that completed one: above 1, something buffers."""
+    server_queue_ms: float | None
+    server_prefill_ms: float | None
+    server_ttft_ms: float | None
+    server_tpot_ms: float | None
 
 
 def measure(completion: Completion, last_byte_ns: int | None) -> Measures:
@@ -62,6 +67,7 @@ def measure(completion: Completion, last_byte_ns: int | None) -> Measures:
         itl_max_ms=gaps[-1] / _NS_PER_MS if gaps else None,
         tokens_per_s=(tokens - 1) / (decode_ns / 1e9) if decode_ns and tokens > 1 else None,
         events_per_read=len(timeline.data_ns) / timeline.reads if timeline.reads else None,
+        **asdict(server_timings(completion.server)),
     )
 
 

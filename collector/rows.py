@@ -12,7 +12,7 @@ from collector.completion import Choice, Completion
 from collector.measures import Measures, failure_of
 from shadow.exchange import Accounting, Exchange
 
-DECODER_VERSION = 1
+DECODER_VERSION = 2
 """Raised when reading changes: a better decoder's row replaces an older one's."""
 
 Row = dict[str, Any]
@@ -97,6 +97,12 @@ def exchange_row(exchange: Exchange, completion: Completion, measures: Measures)
         "client_wait_ms": exchange.client_wait_ns / 1e6,
         "failure": failure_of(completion),
         "version": DECODER_VERSION,
+        "server_queue_ms": measures.server_queue_ms,
+        "server_prefill_ms": measures.server_prefill_ms,
+        "server_ttft_ms": measures.server_ttft_ms,
+        "server_tpot_ms": measures.server_tpot_ms,
+        "unreadable_events": completion.unreadable_events,
+        "damaged_events": completion.damaged_events,
     }
 
 

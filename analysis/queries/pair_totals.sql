@@ -3,6 +3,7 @@ SELECT
     sum(captured) AS held,
     sum(pairs) AS judged,
     sumMap(excluded) AS left_out,
+    sumMap(`undefined`) AS unmeasured,
     toInt64(toUnixTimestamp(min(`window`))) AS first_s,
     toInt64(toUnixTimestamp(max(`window`))) + any(seconds) AS until_s,
     count() AS windows

@@ -1,6 +1,8 @@
 -- Pairs (reference arm, arm) of the requests that arrived in [from, until): the arm against the
 -- primary, and against the control where there is one and it answered too.
--- A failed answer's times are infinite: an error that returns fast is not fast.
+-- A failed answer's times are infinite: an error that returns fast is not fast. Where a slow client
+-- held an answer back for more than 1 % of its time, the times that it may have stretched are
+-- undefined. Where the sides count tokens by different sources, what is reckoned from tokens is.
 INSERT INTO pairs
 (
     experiment, comparison, arrived_at, pair_id, arm, reference_arm, replica, probe, excluded,
@@ -10,10 +12,20 @@ INSERT INTO pairs
     reference_e2e_ms, decode_ms, reference_decode_ms, tpot_ms, reference_tpot_ms, itl_mean_ms,
     reference_itl_mean_ms, itl_p50_ms, reference_itl_p50_ms, itl_p95_ms, reference_itl_p95_ms,
     itl_p99_ms, reference_itl_p99_ms, itl_max_ms, reference_itl_max_ms, failure,
-    reference_failure, mismatch, reference_mismatch, version
+    reference_failure, mismatch, reference_mismatch, version,
+    server_queue_ms, reference_server_queue_ms, server_prefill_ms, reference_server_prefill_ms,
+    server_ttft_ms, reference_server_ttft_ms, server_tpot_ms, reference_server_tpot_ms,
+    events, reference_events, reads, reference_reads, `undefined`
 )
 WITH
     reference = {control:String} AS by_control,
+    if(by_control, c.token_source, p.token_source) AS other_source,
+    NOT a.failed AND NOT if(by_control, c.failed, p.failed) AS both_answered,
+    ifNull(
+        both_answered AND a.token_source != other_source AND a.token_source != '' AND other_source != '',
+        false
+    ) AS mixed,
+    ifNull(both_answered AND (a.held_back OR if(by_control, c.held_back, p.held_back)), false) AS waited,
     if(by_control, [a.outcome, p.outcome, c.outcome], [a.outcome, p.outcome]) AS outcomes,
     if(by_control, [a.transport, p.transport, c.transport], [a.transport, p.transport]) AS transports,
     answers AS
@@ -21,19 +33,26 @@ WITH
     SELECT
         arm, pair_id, replica, probe, arrived_at, weight, model, path, streamed, prompt_tokens,
         cached_tokens, output_tokens, outcome, transport, failure,
+        token_source, events,
+        events / events_per_read AS reads,
         failure = 1 AS failed,
+        client_wait_ms > 0.01 * e2e_ms AS held_back,
         if(failed, NULL, text_hash) AS text_hash,
         if(failed, inf, ttft_any_ms) AS ttft_any,
         if(failed, inf, ttft_content_ms) AS ttft_content,
         if(failed, inf, ttft_answer_ms) AS ttft_answer,
-        if(failed, inf, e2e_ms) AS e2e,
-        if(failed, inf, decode_ms) AS decode,
-        if(failed, inf, tpot_ms) AS tpot,
-        if(failed, inf, itl_mean_ms) AS itl_mean,
-        if(failed, inf, itl_p50_ms) AS itl_p50,
-        if(failed, inf, itl_p95_ms) AS itl_p95,
-        if(failed, inf, itl_p99_ms) AS itl_p99,
-        if(failed, inf, itl_max_ms) AS itl_max
+        if(failed, inf, if(held_back, NULL, e2e_ms)) AS e2e,
+        if(failed, inf, if(held_back, NULL, decode_ms)) AS decode,
+        if(failed, inf, if(held_back, NULL, tpot_ms)) AS tpot,
+        if(failed, inf, if(held_back, NULL, itl_mean_ms)) AS itl_mean,
+        if(failed, inf, if(held_back, NULL, itl_p50_ms)) AS itl_p50,
+        if(failed, inf, if(held_back, NULL, itl_p95_ms)) AS itl_p95,
+        if(failed, inf, if(held_back, NULL, itl_p99_ms)) AS itl_p99,
+        if(failed, inf, if(held_back, NULL, itl_max_ms)) AS itl_max,
+        if(failed, inf, server_queue_ms) AS server_queue,
+        if(failed, inf, server_prefill_ms) AS server_prefill,
+        if(failed, inf, server_ttft_ms) AS server_ttft,
+        if(failed, inf, server_tpot_ms) AS server_tpot
     FROM exchanges FINAL
     WHERE experiment = {experiment:String}
         AND config_hash = {config_hash:String}
@@ -66,16 +85,16 @@ SELECT
     p.path,
     p.streamed,
     p.prompt_tokens,
-    a.output_tokens,
-    if(by_control, c.output_tokens, p.output_tokens),
+    if(mixed, NULL, a.output_tokens),
+    if(mixed, NULL, if(by_control, c.output_tokens, p.output_tokens)),
     a.cached_tokens,
     a.ttft_any, if(by_control, c.ttft_any, p.ttft_any),
     a.ttft_content, if(by_control, c.ttft_content, p.ttft_content),
     a.ttft_answer, if(by_control, c.ttft_answer, p.ttft_answer),
     a.e2e, if(by_control, c.e2e, p.e2e),
     a.decode, if(by_control, c.decode, p.decode),
-    a.tpot, if(by_control, c.tpot, p.tpot),
-    a.itl_mean, if(by_control, c.itl_mean, p.itl_mean),
+    if(mixed, NULL, a.tpot), if(mixed, NULL, if(by_control, c.tpot, p.tpot)),
+    if(mixed, NULL, a.itl_mean), if(mixed, NULL, if(by_control, c.itl_mean, p.itl_mean)),
     a.itl_p50, if(by_control, c.itl_p50, p.itl_p50),
     a.itl_p95, if(by_control, c.itl_p95, p.itl_p95),
     a.itl_p99, if(by_control, c.itl_p99, p.itl_p99),
@@ -85,7 +104,14 @@ SELECT
     -- both sides against the primary's text
     a.text_hash != p.text_hash,
     if(by_control, c.text_hash != p.text_hash, p.text_hash != p.text_hash),
-    {version:UInt64}
+    {version:UInt64},
+    a.server_queue, if(by_control, c.server_queue, p.server_queue),
+    a.server_prefill, if(by_control, c.server_prefill, p.server_prefill),
+    a.server_ttft, if(by_control, c.server_ttft, p.server_ttft),
+    a.server_tpot, if(by_control, c.server_tpot, p.server_tpot),
+    a.events, if(by_control, c.events, p.events),
+    a.reads, if(by_control, c.reads, p.reads),
+    arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', '')])
 FROM
 (
     SELECT * FROM answers WHERE arm = {arm:String}

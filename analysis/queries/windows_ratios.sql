@@ -1,4 +1,5 @@
--- Windows of ratios of sums from the pairs of one build: tokens by seconds, tokens by answers.
+-- Windows of ratios of sums from the pairs of one build: tokens by seconds, tokens by answers,
+-- events by reads.
 -- A failed answer adds nothing to either sum, so its pair is left out; failures are counted apart.
 INSERT INTO windows
 (
@@ -27,7 +28,8 @@ FROM
     ARRAY JOIN
     [
         ('tokens_per_s', output_tokens - 1, decode_ms / 1000, reference_output_tokens - 1, reference_decode_ms / 1000),
-        ('output_tokens', toInt64(output_tokens), 1., toInt64(reference_output_tokens), 1.)
+        ('output_tokens', toInt64(output_tokens), 1., toInt64(reference_output_tokens), 1.),
+        ('events_per_read', toInt64(events), reads, toInt64(reference_events), reference_reads)
     ] AS measure
     WHERE experiment = {experiment:String}
         AND comparison = {comparison:String}

@@ -64,7 +64,11 @@ FROM
             ('itl_p50', itl_p50_ms, reference_itl_p50_ms),
             ('itl_p95', itl_p95_ms, reference_itl_p95_ms),
             ('itl_p99', itl_p99_ms, reference_itl_p99_ms),
-            ('itl_max', itl_max_ms, reference_itl_max_ms)
+            ('itl_max', itl_max_ms, reference_itl_max_ms),
+            ('server_queue', server_queue_ms, reference_server_queue_ms),
+            ('server_prefill', server_prefill_ms, reference_server_prefill_ms),
+            ('server_ttft', server_ttft_ms, reference_server_ttft_ms),
+            ('server_tpot', server_tpot_ms, reference_server_tpot_ms)
         ] AS measure
         WHERE experiment = {experiment:String}
             AND comparison = {comparison:String}

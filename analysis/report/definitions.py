@@ -19,6 +19,9 @@ KEYS = {
     "rate": "the share of requests; the difference is taken request by request",
     "failed": "a failed answer's times are infinite; a request that failed on both arms says "
     "nothing of time and is left out there",
+    "undefined": "judged pairs that some metrics leave out: token_source, the sides count tokens "
+    "by different sources (tpot, itl_mean, tokens_per_s, output_tokens); client_wait, a slow "
+    "client held the answer back (e2e, decode, tpot, itl)",
     "blocks": "slices of arrival time, the unit of the statistics; effective_blocks is what they "
     "are worth under their autocorrelation",
     "coverage": "pairs whose outcome is known on both sides / sampled requests whose time has come",

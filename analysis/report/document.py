@@ -29,6 +29,8 @@ class Counted:
     late: int = 0
     from_s: int | None = None
     until_s: int | None = None
+    undefined: Mapping[str, int] = field(default_factory=dict)
+    """Judged pairs of which some metrics are undefined, by reason."""
 
 
 def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -
             name: _metric(reading, evidence) for name, reading in judgement.readings.items()
         },
         "excluded": dict(counted.excluded),
+        "undefined": dict(counted.undefined),
     }
 
 

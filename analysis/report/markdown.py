@@ -40,6 +40,7 @@ def _candidate(name: str, part: Tree) -> list[str]:
             f"{pairs['complete']:,} pairs judged against {part['reference']}; "
             f"coverage {coverage}; excluded: {excluded}; pending: {pairs['pending']:,}."
         ),
+        *_undefined(part.get("undefined", {})),
         "",
         *_table(
             ("metric", "primary", name, "control", "delta", "interval", "margin", "state"),
@@ -49,6 +50,12 @@ def _candidate(name: str, part: Tree) -> list[str]:
         *[f"- Note: {warning}." for warning in part["warnings"]],
         "",
     ]
+
+
+def _undefined(counts: Mapping[str, int]) -> list[str]:
+    """Which judged pairs say nothing of some metrics; nothing where there are none."""
+    told = ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
+    return [f"Judged, but undefined in some metrics: {told}."] if told else []
 
 
 def _row(name: str, figures: Tree) -> tuple[str, ...]:

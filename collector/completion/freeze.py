@@ -6,6 +6,7 @@ from collector.completion.answer import Answer, Marks
 from collector.completion.counting import tokens_of, usage_of
 from collector.completion.model import Choice, Completion, Fault, Timeline
 from collector.completion.reading import Reading, undo_cumulative
+from collector.completion.server_timings import said_in_headers
 
 
 def bare(
@@ -78,7 +79,7 @@ def frozen(
         damaged_events=reading.damaged,
         cumulative=cumulative,
         text_whole=whole,
-        server=reading.server,
+        server={**reading.server, **said_in_headers(answer)},
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from collector.completion.model import TokenLogprob
-from collector.completion.reading import Parts, finite, logprob
+from collector.completion.reading import Parts, logprob
+from collector.json_text import finite
 
 
 def add_logprobs(parts: Parts, logprobs: object) -> None:

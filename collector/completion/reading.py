@@ -5,12 +5,12 @@ The accumulators are mutable since one is touched a token; nothing outside this 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from collector.completion.model import Choice, Fault, TokenLogprob
+from collector.completion.server_timings import said_in
 from collector.completion.tool_calls import ToolCalls
-from collector.json_text import clean
+from collector.json_text import clean, finite
 
 NOTHING, REASONING, ANSWER = 0, 1, 2
 """What an event carried: no token, reasoning alone, or some of the answer."""
@@ -124,12 +124,7 @@ class Reading:
             self.model = clean(model)
         if isinstance(fingerprint, str) and fingerprint:
             self.fingerprint = clean(fingerprint)
-        nvext = document.get("nvext")
-        timing = nvext.get("timing") if isinstance(nvext, dict) else None
-        for timings in (document.get("timings"), document.get("metrics"), timing):
-            if isinstance(timings, dict):
-                known = {clean(name): finite(value) for name, value in timings.items()}
-                self.server.update({k: v for k, v in known.items() if v is not None})
+        self.server.update(said_in(document))
 
     def count_usage(self, usage: object) -> None:
         """Later usage replaces earlier, key by key; it is never summed."""
@@ -142,17 +137,6 @@ def logprob(
 ) -> TokenLogprob:
     """A token's log-probability from wire values of any type."""
     return TokenLogprob(clean(token) if isinstance(token, str) else "", finite(value), top)
-
-
-def finite(value: object) -> float | None:
-    """A finite float, or null: -inf, NaN and words are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def undo_cumulative(parts: list[str]) -> tuple[str, bool]:

@@ -157,6 +157,16 @@ def config(config_path: Path) -> int:
 
 
 @cli.command()
+@click.option("--details", is_flag=True, help="Add what was read beyond the documented object.")
+@click.argument("file", type=click.Path(path_type=Path))
+def decode(file: Path, details: bool) -> int:  # noqa: FBT001 click calls by name
+    """Say what one captured answer (FILE.json) was: how it ended, its text, its times, as JSON."""
+    from shadow.cli.decoding import decode as start
+
+    return start(file, details=details)
+
+
+@cli.command()
 @click.option(
     "--candidate",
     type=click.Choice(["slow", "same"]),

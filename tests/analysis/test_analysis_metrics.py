@@ -32,4 +32,6 @@ def test_names_are_read_strictly():
     for wrong in ("tpot", "tpot.rate", "failure.p95", "nothing.mean"):
         with pytest.raises(ValueError, match="there is no such"):
             split(wrong)
+    with pytest.raises(ValueError, match="client_wait is stored with each answer, but not judged"):
+        split("client_wait.p95")
     assert {metric.family for metric in metrics().values()} == set(FAMILIES)

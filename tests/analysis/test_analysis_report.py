@@ -34,7 +34,9 @@ def part(slower: float, *, dead: bool = False) -> dict:
         "failure.rate": share_of(1.0 * np.isinf(x), 0 * y, 22),
     }
     evidence = Evidence("fp8", "control", samples, samples, coverage=1.0, span_s=60)
-    counted = Counted(1400, 1320, 10, {"warm_up": 70}, 0, 1_790_000_000, 1_790_000_060)
+    counted = Counted(
+        1400, 1320, 10, {"warm_up": 70}, 0, 1_790_000_000, 1_790_000_060, {"token_source": 12}
+    )
     return candidate_part(evidence, judge(POLICY, evidence, ("itl_p99.p50",)), counted), counted
 
 
@@ -65,6 +67,7 @@ def test_the_keys_of_the_contract():
         "families",
         "metrics",
         "excluded",
+        "undefined",
     } <= one.keys()
     assert {"sampled", "complete", "excluded", "pending"} <= one["pairs"].keys()
     assert set(one["families"]) == {"latency", "quality", "reliability"}
@@ -107,6 +110,7 @@ def test_markdown_shows_what_the_json_says():
     lengths = {len(line) for line in text.splitlines() if line.startswith("| ") and "tpot" in line}
     assert len(lengths) == 1
     assert "excluded: warm_up 70" in text
+    assert "undefined in some metrics: token_source 12." in text
     assert "nan" not in text
     assert "inf" not in text.replace("information", "").replace("infinite", "")
 

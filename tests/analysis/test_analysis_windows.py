@@ -34,9 +34,12 @@ def pairs(world, columns, where="1", final="FINAL"):
     ).result_rows
 
 
-def totals(world, reference="primary", arm="fp8"):
+TOTALS = "toUnixTimestamp(window) - 1790000000, exchanges, captured, pairs, excluded"
+
+
+def totals(world, columns=TOTALS, reference="primary", arm="fp8"):
     return world.client.query(
-        "SELECT toUnixTimestamp(window) - 1790000000, exchanges, captured, pairs, excluded "
+        f"SELECT {columns} "
         f"FROM window_totals FINAL WHERE experiment = '{world.experiment}' "
         f"AND candidate = '{arm}' AND reference_arm = '{reference}' ORDER BY window"
     ).result_rows
@@ -112,6 +115,86 @@ def test_a_failed_answer_is_infinitely_slow_and_has_no_text(world):
         ("failure", 1, 0, 0, 0, 1),
         ("tpot", 0, 0, 0, 0, 0),
     ]
+
+
+def test_a_pair_never_mixes_token_sources(world):
+    """Counted differently on the two sides: what is reckoned from tokens is undefined and counted,
+    the rest is judged; events on both sides are one source; a failure stays infinitely slow."""
+    sources = [("usage", "events"), ("events", "events"), ("usage", ""), ("usage", "usage")]
+    for i, (primary, fp8) in enumerate(sources):
+        world.exchange(0.1, f"p{i}", "primary", token_source=primary)
+        world.exchange(0.1, f"p{i}", "fp8", token_source=fp8)
+    world.exchange(0.1, "p4", "primary", token_source="usage")
+    world.exchange(0.1, "p4", "fp8", token_source="events", failure=1, outcome="in_band_error")
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings(control=None))
+    columns = "tpot_ms, itl_mean_ms, output_tokens, reference_output_tokens, e2e_ms, undefined"
+    assert pairs(world, columns) == [
+        (None, None, None, None, 300.0, ["token_source"]),
+        *[(20.0, 20.0, 11, 11, 300.0, [])] * 3,
+        (math.inf, math.inf, 11, 11, math.inf, []),
+    ]
+    assert counted(world) == {
+        "tpot": 4, "itl_mean": 4, "tokens_per_s": 3, "output_tokens": 3, "e2e": 5, "itl_p50": 5, "ttft_any": 5,
+    }  # fmt: skip
+    assert totals(world, "undefined") == [({"token_source": 1},)]
+
+
+def test_sources_are_compared_with_each_reference(world):
+    """The candidate counts as the control does and not as the primary: one of its two pairs is mixed."""
+    for arm, source in (("primary", "usage"), ("control", "events"), ("fp8", "events")):
+        world.exchange(0.1, "p1", arm, token_source=source)
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings())
+    assert pairs(world, "arm, reference_arm, tpot_ms, reference_tpot_ms") == [
+        ("control", "primary", None, None),
+        ("fp8", "control", 20.0, 20.0),
+        ("fp8", "primary", None, None),
+    ]
+
+
+def test_what_a_slow_client_stretched_is_undefined(world):
+    """Over 1 % of its time held back: times after the first token are left out and counted."""
+    for i, wait_ms in enumerate((3.5, 2.5, 0.0)):
+        world.exchange(0.1, f"p{i}", "primary", client_wait_ms=wait_ms)
+        world.exchange(0.1, f"p{i}", "fp8", client_wait_ms=0.0)
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings(control=None))
+    assert counted(world) == {
+        "tpot": 2, "itl_mean": 2, "tokens_per_s": 2, "output_tokens": 3, "e2e": 2, "itl_p50": 2, "ttft_any": 3,
+    }  # fmt: skip
+    assert totals(world, "undefined") == [({"client_wait": 1},)]
+
+
+def test_the_engines_own_times_and_events_per_read_are_compared(world):
+    """Server timings as times, where both sides have them; events by reads as a ratio of sums."""
+    world.exchange(0.1, "p1", "primary", server_ttft_ms=10.0, events=12, events_per_read=1.0)
+    world.exchange(0.1, "p1", "fp8", server_ttft_ms=30.0, events=12, events_per_read=6.0)
+    world.store()
+    world.heard(2, None)
+    run(world, world.settings(control=None))
+    rows = world.client.query(
+        "SELECT metric, n, round(exp(sum_wd), 6), numerator, denominator, reference_denominator FROM windows FINAL "
+        f"WHERE experiment = '{world.experiment}' AND metric IN ('server_ttft', 'server_queue', 'events_per_read') "
+        "ORDER BY metric"
+    ).result_rows
+    assert [row[:3] for row in rows] == [
+        ("events_per_read", 1, 1.0), ("server_queue", 0, 1.0), ("server_ttft", 1, 3.0),
+    ]  # fmt: skip
+    assert rows[0][3:] == (12, 2, 12)
+
+
+def counted(world):
+    """Pairs in which each of some metrics is defined."""
+    wanted = "'tpot', 'itl_mean', 'tokens_per_s', 'output_tokens', 'e2e', 'itl_p50', 'ttft_any'"
+    rows = world.client.query(
+        "SELECT metric, n FROM windows FINAL "
+        f"WHERE experiment = '{world.experiment}' AND metric IN ({wanted})"
+    ).result_rows
+    return dict(rows)
 
 
 def test_warm_up_is_the_first_pairs_and_does_not_move(world):
@@ -309,7 +392,7 @@ def test_the_statements_know_every_metric():
     """A time of metrics.toml is in the windows of times, a share in those of shares, and so on."""
     text = {"time": "windows_times", "share": "windows_shares", "ratio": "windows_ratios"}
     for metric in metrics().values():
-        if metric.name != "client_wait":  # the proxy's own; 0 on every mirrored arm
+        if metric.kind != "told":  # the proxy's own; 0 on every mirrored arm
             assert f"('{metric.name}'," in sql(text[metric.kind])
 
 

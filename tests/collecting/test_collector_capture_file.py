@@ -11,7 +11,12 @@ from collecting import slow_reader
 from collector.capture_file import NotACapture, decode_file
 
 CAPTURES = Path(__file__).parents[1] / "captures"
-FILES = sorted(path.relative_to(CAPTURES).as_posix() for path in CAPTURES.glob("*/*.json"))
+ENGINES = ("vllm", "llama.cpp", "dynamo")
+FILES = sorted(
+    path.relative_to(CAPTURES).as_posix()
+    for engine in ENGINES
+    for path in (CAPTURES / engine).glob("*.json")
+)
 
 
 def test_there_are_captures():
@@ -23,20 +28,22 @@ def test_there_are_captures():
 def test_ours_and_the_slow_reader_agree(name):
     """Outcome, texts, finish reasons, tokens, and the time of every event."""
     capture = json.loads((CAPTURES / name).read_text())
-    ours, slow = decode_file(CAPTURES / name), slow_reader.read(capture)
+    ours, slow = decode_file(CAPTURES / name, details=True), slow_reader.read(capture)
     assert ours["outcome"] == slow["outcome"]
     json.dumps(ours, allow_nan=False)
     if "texts" not in slow:
         assert ours["choices"] == []
         assert ours["error"]["message"]
         return
-    texts = {choice["index"]: choice["text"] for choice in ours["choices"]}
+    at = [choice["index"] for choice in ours["details"]["choices"]]
+    choices = dict(zip(at, ours["choices"], strict=True))
+    texts = {index: choice["text"] for index, choice in choices.items()}
     assert {at: text for at, text in texts.items() if text} == {
         at: text for at, text in slow["texts"].items() if text
     }
     finish = {
-        choice["index"]: choice["finish_reason"]
-        for choice in ours["choices"]
+        index: choice["finish_reason"]
+        for index, choice in choices.items()
         if choice["finish_reason"]
     }
     assert all(finish[at] == reason for at, reason in slow["finish"].items())

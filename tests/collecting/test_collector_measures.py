@@ -103,11 +103,13 @@ def test_our_measures_of_the_worked_stream(reasoning):
 def test_names_are_the_list_s():
     """Every measure in milliseconds or tokens/s stands in metrics.toml under its name."""
     listed = tomllib.loads((ROOT / "analysis" / "metrics.toml").read_text())
-    ours = {field.name.removesuffix("_ms") for field in fields(Measures)} - {"events_per_read"}
-    assert ours <= set(listed)
+    ours = {field.name for field in fields(Measures)}
     computed_elsewhere = {"output_tokens", "client_wait", "failure", "mismatch"}
-    times = {name for name, metric in listed.items() if metric["unit"] in ("ms", "tokens/s")}
-    assert times - computed_elsewhere == ours
+    assert ours == {
+        f"{name}_ms" if metric["unit"] == "ms" else name
+        for name, metric in listed.items()
+        if name not in computed_elsewhere
+    }
 
 
 def test_undefined_measures_are_null():
@@ -153,6 +155,50 @@ def test_the_first_event_s_tokens_leave_the_mean():
     _, ours = timed((10, first), (40, text("d")), (50, finish()), (50, usage(6)), (50, DONE))
     assert ours.tpot_ms == pytest.approx(30 / 5)
     assert ours.itl_mean_ms == pytest.approx(30 / 3)
+
+
+ENGINES = {
+    "vLLM": (
+        {"metrics": {"time_to_first_token_ms": 21.5, "queue_time_ms": 1.5, "mean_itl_ms": 7.0, "tokens_per_second": 9}},
+        (1.5, None, 21.5, 7.0),
+    ),
+    "llama.cpp": ({"timings": {"prompt_ms": 29.2, "predicted_per_token_ms": 12.0, "predicted_ms": 36.0}}, (None, 29.2, None, 12.0)),
+    "Dynamo": (
+        {"nvext": {"timing": {"prefill_wait_time_ms": 0.5, "prefill_time_ms": 3.7, "ttft_ms": 4.2, "itl_ms": None}}},
+        (0.5, 3.7, 4.2, None),
+    ),
+    "nonsense": ({"metrics": {"queue_time_ms": -1, "mean_itl_ms": float("nan")}, "timings": [], "nvext": 1}, (None,) * 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_engine_s_own_times(engine):
+    """Each engine's names for the same things, on the usage chunk or on the last one."""
+    said, wanted = ENGINES[engine]
+    _, ours = timed((5, text("a")), (9, usage(2) | said), (9, DONE))
+    assert own_times(ours) == wanted
+    choice = {"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}
+    assert own_times(measure(whole({"choices": [choice]} | said), 1)) == wanted
+
+
+def test_the_engine_s_own_times_in_headers():
+    """TGI says them of a whole answer, in whole milliseconds."""
+    headers = (
+        ("content-type", "application/json"),
+        ("X-Queue-Time", "3"),
+        ("x-time-per-token", "12"),
+    )
+    done = whole({"choices": [{"message": {"content": "a"}}]}, headers=headers)
+    assert own_times(measure(done, 1)) == (3.0, None, None, 12.0)
+    odd = whole(
+        {"choices": [{"message": {"content": "a"}}]},
+        headers=(*headers[:1], ("x-queue-time", "inf")),
+    )
+    assert own_times(measure(odd, 1)) == (None,) * 4
+
+
+def own_times(ours):
+    return ours.server_queue_ms, ours.server_prefill_ms, ours.server_ttft_ms, ours.server_tpot_ms
 
 
 def test_a_burst_has_a_rate_only_if_time_passed():

@@ -18,6 +18,28 @@ MIGRATIONS = Path(__file__).parents[2] / "collector" / "migrations"
 
 
 def columns_of(table):
+    """The columns of a table after all migrations."""
+    return created(table) + added(table)
+
+
+def added(table):
+    """What ALTER TABLE adds to it, in order."""
+    alter = ["ALTER", "TABLE", table]
+    texts = [
+        [t.text for t in tokens(statement) if t.kind in ("word", "quoted")]
+        for path in sorted(MIGRATIONS.glob("*.sql"))
+        for statement in split_statements(path.read_text())
+    ]
+    return [
+        words[at + 5].strip("`")
+        for words in texts
+        if words[:3] == alter
+        for at in range(len(words) - 5)
+        if words[at : at + 5] == ["ADD", "COLUMN", "IF", "NOT", "EXISTS"]
+    ]
+
+
+def created(table):
     """The columns of a CREATE TABLE among the migrations."""
     for path in sorted(MIGRATIONS.glob("*.sql")):
         for statement in split_statements(path.read_text()):

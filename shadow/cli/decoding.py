@@ -1,0 +1,23 @@
+"""`shadow decode`: what one captured answer was, as one JSON object."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+USAGE = 2
+
+
+def decode(path: Path, *, details: bool) -> int:
+    """Print it; USAGE with one line where the file is no capture."""
+    from collector.capture_file import NotACapture, decode_file
+
+    try:
+        document = decode_file(path, details=details)
+    except NotACapture as error:
+        click.echo(f"shadow decode: {' '.join(str(error).split())}", err=True)
+        return USAGE
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    return 0
