@@ -8,19 +8,22 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from collector.completion import Answer, Choice, Completion, read
 from collector.measures import failure_of, measure
+from collector.tokenizer import CountTokens
 
 
 class NotACapture(ValueError):
     """The file is no capture; one line says why."""
 
 
-def decode_file(path: Path, *, details: bool = False) -> dict[str, Any]:
+def decode_file(
+    path: Path, *, details: bool = False, count_tokens: CountTokens | None = None
+) -> dict[str, Any]:
     """What the answer in the file was, as one JSON object.
 
     `details` adds a key of that name: what was read beyond the documented object.
@@ -38,7 +41,7 @@ def decode_file(path: Path, *, details: bool = False) -> dict[str, Any]:
         answer = answer_of(capture)
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise NotACapture(f"{path}: not a capture: {type(error).__name__}: {error}") from None
-    return decoded(answer, details=details)
+    return decoded(replace(answer, count_tokens=count_tokens), details=details)
 
 
 def answer_of(capture: Any) -> Answer:

@@ -13,15 +13,20 @@ from collector.rows import (
     exchange_row,
     worker_row,
 )
+from collector.tokenizer import CountTokens
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
+
+NO_TOKENIZERS: Mapping[str, CountTokens] = {}
 
 Rows = Mapping[str, Sequence[Row]]
 """Table → rows."""
 
 
-def rows_of(value: bytes, capture: str) -> Rows:
+def rows_of(
+    value: bytes, capture: str, count_tokens: Mapping[str, CountTokens] = NO_TOKENIZERS
+) -> Rows:
     """The rows that a record becomes. `capture`: full keeps raw bytes, text keeps none, measures
-    keeps no body at all.
+    keeps no body at all. `count_tokens`: the configured tokenizers, by arm.
 
     Raises:
         MalformedRecord: it is no record, or one that cannot be read.
@@ -30,14 +35,14 @@ def rows_of(value: bytes, capture: str) -> Rows:
     if isinstance(record, Accounting):
         return {"accounting": accounting_rows(record), "workers": [worker_row(record)]}
     try:
-        return _exchange_rows(record, capture)
+        return _exchange_rows(record, capture, count_tokens.get(record.arm))
     except MemoryError:
         raise
     except Exception as error:  # a mistake of ours in one record must stop no other
         raise MalformedRecord(f"decoder: {type(error).__name__}: {error}") from error
 
 
-def completion_of(exchange: Exchange) -> Completion:
+def completion_of(exchange: Exchange, count_tokens: CountTokens | None = None) -> Completion:
     """What one arm answered, read."""
     return read(
         Answer(
@@ -50,6 +55,7 @@ def completion_of(exchange: Exchange) -> Completion:
             error=exchange.error,
             gap_bytes=exchange.truncated_bytes,
             tail_bytes=exchange.tail_bytes,
+            count_tokens=count_tokens,
         )
     )
 
@@ -63,8 +69,8 @@ def last_byte_ns_of(exchange: Exchange) -> int | None:
     return exchange.end_ns - exchange.sent_ns
 
 
-def _exchange_rows(exchange: Exchange, capture: str) -> Rows:
-    completion = completion_of(exchange)
+def _exchange_rows(exchange: Exchange, capture: str, count_tokens: CountTokens | None) -> Rows:
+    completion = completion_of(exchange, count_tokens)
     measures = measure(completion, last_byte_ns_of(exchange))
     rows = {"exchanges": [exchange_row(exchange, completion, measures)]}
     if capture != "measures":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collector.tokenizer import CountTokens
+
 Marks = Sequence[tuple[int, int]]
 
 
@@ -26,6 +28,8 @@ class Answer:
     error: str | None = None
     gap_bytes: int = 0
     tail_bytes: int = 0
+    count_tokens: CountTokens | None = None
+    """The arm's configured tokenizer."""
 
     def header(self, name: str) -> str:
         """All values of a field, joined by a comma; "" where there is none."""

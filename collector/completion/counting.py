@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from collector.completion.model import Choice, Tokens, Usage
+from collector.tokenizer import CountTokens
 
 _MOST = 2**32 - 1  # what a column holds; an engine that says more says nonsense
 
@@ -24,20 +26,43 @@ def usage_of(wire: dict[str, Any] | None) -> Usage | None:
 
 
 def tokens_of(
-    usage: Usage | None, choices: tuple[Choice, ...], token_events: int, *, whole: bool
+    usage: Usage | None,
+    choices: tuple[Choice, ...],
+    token_events: int,
+    count: CountTokens | None,
+    *,
+    whole: bool,
 ) -> Tokens:
-    """Output tokens by the best source there is; a part is not counted as the whole."""
+    """Output tokens by the best source there is; a part is not counted as the whole.
+
+    `count`: the arm's configured tokenizer, where there is one.
+    """
     if usage is not None and usage.completion_tokens:
         return Tokens(usage.completion_tokens, "usage")
-    if not whole:
-        return Tokens()
-    if ids := sum(len(choice.token_ids) for choice in choices):
-        return Tokens(ids, "token_ids")
-    if logprobs := sum(len(choice.logprobs) for choice in choices):
-        return Tokens(logprobs, "logprobs")
-    if token_events:
-        return Tokens(token_events, "events")
-    return Tokens(0, "usage") if usage is not None and usage.completion_tokens == 0 else Tokens()
+    if whole:
+        for source, tokens in _counts(choices, token_events, count):
+            if tokens:
+                return Tokens(tokens, source)
+    said_none = whole and usage is not None and usage.completion_tokens == 0
+    return Tokens(0, "usage") if said_none else Tokens()
+
+
+def _counts(
+    choices: tuple[Choice, ...], token_events: int, count: CountTokens | None
+) -> Iterator[tuple[str, int]]:
+    """Counts by source, the best first; each is reckoned when it is asked for."""
+    yield "token_ids", sum(len(choice.token_ids) for choice in choices)
+    yield "logprobs", sum(len(choice.logprobs) for choice in choices)
+    if count is not None:
+        yield "tokenizer", sum(map(count, _texts(choices)))
+    yield "events", token_events
+
+
+def _texts(choices: tuple[Choice, ...]) -> Iterator[str]:
+    """Everything that the model wrote."""
+    for choice in choices:
+        calls = (text for call in choice.tool_calls for text in (call.name, call.arguments))
+        yield from filter(None, (choice.reasoning, choice.text, choice.refusal, *calls))
 
 
 def _either(wire: dict[str, Any], name: str, details: str) -> int | None:

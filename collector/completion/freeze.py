@@ -73,7 +73,7 @@ def frozen(
         fingerprint=reading.fingerprint,
         choices=choices,
         usage=usage,
-        tokens=tokens_of(usage, choices, len(reading.token_ends), whole=whole),
+        tokens=tokens_of(usage, choices, len(reading.token_ends), answer.count_tokens, whole=whole),
         timeline=timeline or Timeline(whole=whole),
         unreadable_events=reading.unreadable,
         damaged_events=reading.damaged,

@@ -53,7 +53,7 @@ class Usage:
 class Tokens:
     """How many output tokens, and by what source; a pair never mixes sources.
 
-    `source`: usage, token_ids, logprobs, events; "" with a null count where there is none.
+    `source`: usage, token_ids, logprobs, tokenizer, events; "" with a null count if none has it.
     """
 
     count: int | None = None

@@ -158,12 +158,18 @@ def config(config_path: Path) -> int:
 
 @cli.command()
 @click.option("--details", is_flag=True, help="Add what was read beyond the documented object.")
+@click.option(
+    "--tokenizer",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A tokenizer.json that counts output tokens where the engine gives no count.",
+)
 @click.argument("file", type=click.Path(path_type=Path))
-def decode(file: Path, details: bool) -> int:  # noqa: FBT001 click calls by name
+def decode(file: Path, tokenizer: Path | None, details: bool) -> int:  # noqa: FBT001 click calls by name
     """Say what one captured answer (FILE.json) was: how it ended, its text, its times, as JSON."""
     from shadow.cli.decoding import decode as start
 
-    return start(file, details=details)
+    return start(file, tokenizer, details=details)
 
 
 @cli.command()

@@ -44,7 +44,7 @@ def test_words_of_later_are_stored():
 def test_a_mistake_of_ours_costs_one_record(monkeypatch):
     """An exception of the decoder names itself and becomes that record's reason."""
 
-    def broken(_exchange):
+    def broken(_exchange, _count_tokens):
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr(decode, "completion_of", broken)
