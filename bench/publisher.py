@@ -15,11 +15,35 @@ from pathlib import Path
 import uvloop
 
 from shadow.accounting import Ledger
-from shadow.exchange import Exchange, RequestFacts, encode
+from shadow.capture import Capture, Origin, Request, Side
+from shadow.config.model import HeaderChanges
+from shadow.headers import ArmHeaders
 from shadow.publisher import Publisher
+from shadow.relay.answer import parse_answer
+from shadow.relay.head import parse_request
 from shadow.stream.embedded import EmbeddedProducer
 
 SECONDS = 4.0
+ASKED = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"%b"}]}' % (
+    b"hello " * 80
+)
+REQUEST = parse_request(
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d" % len(ASKED)
+)
+ANSWER = parse_answer(
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nserver: uvicorn\r\ndate: x",
+    bodyless=False,
+)
+SIDE = Side(
+    Origin("e", "c" * 16, "proxy-0", "b" * 16),
+    "fp8",
+    "candidate",
+    1.0,
+    ArmHeaders("fp8", b"h", b"", HeaderChanges()),
+    2**23,
+    2**16,
+)
 
 
 def event(number: int) -> bytes:
@@ -32,22 +56,17 @@ def event(number: int) -> bytes:
     return b"data: " + json.dumps(head).encode() + b"\n\n"
 
 
-class Item:
-    __slots__ = ("arm", "body", "marks", "size_bytes", "token")
-
-    def __init__(self, token: int, body: bytes, marks: list) -> None:
-        self.arm, self.token, self.body, self.marks = "fp8", token, body, marks
-        self.size_bytes = len(body) + 1000
-
-    def exchange(self, sequence: int) -> Exchange:
-        return Exchange(
-            experiment="e", config_hash="c" * 16, pair_id="p" * 32, arm=self.arm, role="candidate",
-            worker="proxy-0", boot_id="b" * 16, sequence=sequence, arrived_at=1, started_at=1,
-            method="POST", path="/v1/chat/completions", status=200,
-            headers=[("content-type", "text/event-stream"), ("server", "uvicorn"), ("date", "x")],
-            request_facts=RequestFacts.model_construct(model="m"), marks=self.marks,
-            body=self.body, captured_bytes=len(self.body), transport="complete",
-        )  # fmt: skip
+def capture(token: int, body: bytes, marks: list[int]) -> Capture:
+    """One answer of the candidate, as the proxy would have kept it."""
+    request = Request(REQUEST, "p" * 32, 1, token, ASKED)
+    kept = Capture(SIDE, request, 1, 1, 0)
+    kept.sent_ns = kept.first_byte_ns = 1
+    kept.head = ANSWER
+    step = -(-len(body) // max(1, len(marks)))
+    for number, at in enumerate(marks):
+        kept.append(at, [body[number * step : (number + 1) * step]])
+    kept.end(marks[-1], "complete")
+    return kept
 
 
 async def run(rate: int, events: int) -> None:
@@ -55,13 +74,13 @@ async def run(rate: int, events: int) -> None:
     ledger, _ = Ledger.open(folder, "proxy-0", "e", "c")
     publisher = Publisher(lambda: EmbeddedProducer(folder / "s", "proxy-0"), ledger, 64 * 2**20)
     body = b"".join(map(event, range(events))) or b'{"id":"x","choices":[]}'
-    marks = [(n * 10_000_000, n * 150) for n in range(max(1, events))]
+    marks = [(n + 1) * 10_000_000 for n in range(max(1, events))]
     cpu, late, offered, began = time.process_time(), [], 0, time.perf_counter()
     offer_ns = 0
     while (now := time.perf_counter()) - began < SECONDS:
         due = int((now - began) * rate)
         for _ in range(due - offered):
-            item = Item(ledger.opened(1), body, marks)
+            item = capture(ledger.opened(1), body, marks)
             at = time.perf_counter_ns()
             publisher.offer(item)
             offer_ns += time.perf_counter_ns() - at
@@ -83,8 +102,8 @@ async def run(rate: int, events: int) -> None:
     )
     began = time.perf_counter()
     for n in range(200):
-        encode(Item(1, body, marks).exchange(n + 1))
-    print(f"exchange() + encode: {(time.perf_counter() - began) / 200 * 1e6:.1f} us")
+        capture(1, body, marks).message(n + 1)
+    print(f"a capture and its record: {(time.perf_counter() - began) / 200 * 1e6:.1f} us")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A capture: what one arm answered, as bytes and arrival marks, not yet looked at.
 
-On the event loop it only keeps what it is given; `exchange`, called in the sender thread, joins,
+On the event loop it only keeps what it is given; `message`, called in the sender thread, joins,
 cuts, redacts and parses. Bounded: `answer_bytes` from the answer's beginning, then the last
 `answer_tail` bytes, and a million marks (the last one moves on from there).
 """
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shadow.exchange import Exchange, RequestFacts
+from shadow.exchange import deflated
 from shadow.facts import request_facts
 from shadow.redact import recorded_path, redacted
+from shadow.stream import Message
+from shadow.wire import Moving, fixed_part, written
 
 if TYPE_CHECKING:
     from shadow.headers import ArmHeaders
@@ -47,9 +49,9 @@ class Request:
     token: int
     """The ledger's."""
     body: bytes = b""
-    _facts: RequestFacts | None = field(default=None, repr=False)
+    _facts: dict[str, object] | None = field(default=None, repr=False)
 
-    def facts(self) -> RequestFacts:
+    def facts(self) -> dict[str, object]:
         """Parsed once, in the sender thread."""
         if self._facts is None:
             self._facts = request_facts(self.body)
@@ -68,6 +70,12 @@ class Side:
     """How the arm's request was altered; None for the primary, whose request was not."""
     answer_bytes: int
     answer_tail: int
+    fixed: bytes = field(init=False, repr=False)
+    """What its records say alike, in their wire form."""
+
+    def __post_init__(self) -> None:
+        fixed = fixed_part(**asdict(self.origin), arm=self.arm, role=self.role, weight=self.weight)
+        object.__setattr__(self, "fixed", fixed)
 
 
 class Capture:
@@ -175,49 +183,44 @@ class Capture:
     @property
     def base_ns(self) -> int:
         """What marks count from: the request's last byte, or the answer's first if sooner."""
-        stamps = [stamp for stamp in (self.sent_ns, self.first_byte_ns) if stamp]
-        return min(stamps, default=0)
+        if self.sent_ns and self.first_byte_ns:
+            return min(self.sent_ns, self.first_byte_ns)
+        return self.sent_ns or self.first_byte_ns
 
-    def exchange(self, sequence: int) -> Exchange:
-        """The record. Called in the sender thread: everything that costs time happens here."""
+    def message(self, sequence: int) -> Message:
+        """Its record for the stream. In the sender thread: all that costs time happens here."""
         request, side = self.request, self._side
         body, truncated, tail = self._body()
         primary = side.headers is None
-        lines = request.head.lines[1:]
-        return Exchange(
-            experiment=side.origin.experiment,
-            config_hash=side.origin.config_hash,
-            pair_id=request.pair_id,
-            arm=side.arm,
-            role=side.role,
-            worker=side.origin.worker,
-            boot_id=side.origin.boot_id,
-            sequence=sequence,
-            arrived_at=request.arrived_at,
-            started_at=self.started_at,
-            connect_ns=self._offset(self.connected_ns),
-            sent_ns=self._offset(self.base_ns),
-            first_byte_ns=self._offset(self.first_byte_ns),
-            end_ns=self._offset(self.end_ns),
-            client_wait_ns=self.client_wait_ns,
-            marks=self._marks(),
-            method=request.head.method.decode("latin-1"),
-            path=recorded_path(request.head.target),
-            status=None if self.head is None else self.head.status,
-            headers=[] if self.head is None else redacted(self.head.lines[1:]),
-            request_headers=redacted(lines) if primary else [],
-            request=request.body if primary else None,
-            request_facts=request.facts(),
-            request_changes=side.headers.changes(request.head) if side.headers else [],
-            body=body,
-            captured_bytes=len(body),
-            truncated_bytes=truncated,
-            tail_bytes=tail,
-            in_flight=self.in_flight,
-            weight=side.weight,
-            transport=self.transport,
-            error=self.error,
-        )
+        base = self.base_ns
+        moving: Moving = {
+            "pair_id": request.pair_id,
+            "sequence": sequence,
+            "arrived_at": request.arrived_at,
+            "started_at": self.started_at,
+            "connect_ns": self._offset(self.connected_ns),
+            "sent_ns": self._offset(base),
+            "first_byte_ns": self._offset(self.first_byte_ns),
+            "end_ns": self._offset(self.end_ns),
+            "client_wait_ns": self.client_wait_ns,
+            "marks": [(at - base, end) for at, end in zip(self._times, self._ends, strict=True)],
+            "method": request.head.method.decode("latin-1"),
+            "path": recorded_path(request.head.target),
+            "status": None if self.head is None else self.head.status,
+            "headers": [] if self.head is None else redacted(self.head.lines[1:]),
+            "request_headers": redacted(request.head.lines[1:]) if primary else [],
+            "request": deflated(request.body) if primary else None,
+            "request_facts": request.facts(),
+            "request_changes": side.headers.changes(request.head) if side.headers else [],
+            "body": deflated(body),
+            "captured_bytes": len(body),
+            "truncated_bytes": truncated,
+            "tail_bytes": tail,
+            "in_flight": self.in_flight,
+            "transport": self.transport,
+            "error": self.error,
+        }
+        return Message(request.pair_id.encode(), written(side.fixed, moving))
 
     def _body(self) -> tuple[bytes, int, int]:
         """(kept bytes, how many are missing before the tail, the tail's length if any are)."""
@@ -228,10 +231,6 @@ class Capture:
         if missing:
             tail = tail[len(tail) - self._side.answer_tail :]
         return head + tail, missing, len(tail) if missing else 0
-
-    def _marks(self) -> list[tuple[int, int]]:
-        base = self.base_ns
-        return [(at - base, end) for at, end in zip(self._times, self._ends, strict=True)]
 
     def _offset(self, stamp: int) -> int | None:
         return stamp - self.start_ns if stamp else None

@@ -83,15 +83,17 @@ class ArmHeaders:
 
     def changes(self, head: RequestHead) -> list[str]:
         """What differs from the client's request beyond framing, host and mark, for the record."""
-        there = {_name(line) for line in head.lines[1:]}
-        return [f"header:{name}" for name in sorted((there & self._removed) | set(self._set))]
+        kept = self._kept
+        there = {line[: line.find(b":")] for line in head.lines[1:]}
+        gone = {_plain(name) for name in there if not kept.get(name)} & self._removed
+        return [f"header:{name}" for name in (sorted(gone.union(self._set)) if gone else self._set)]
 
     def _judge(self, name: bytes) -> bool:
-        keep = name.decode("latin-1").lower() not in self._left_out
+        keep = _plain(name) not in self._left_out
         if len(self._kept) < _KNOWN_NAMES:
             self._kept[name] = keep
         return keep
 
 
-def _name(line: bytes) -> str:
-    return line[: line.find(b":")].decode("latin-1").lower()
+def _plain(name: bytes) -> str:
+    return name.decode("latin-1").lower()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from shadow.metrics import Totals
 from shadow.relay.addresses import Lookup, look_up
-
-if TYPE_CHECKING:
-    from shadow.exchange import Exchange
+from shadow.stream import Message
 
 
 class Ledger(Protocol):
@@ -51,7 +49,7 @@ class Publishable(Protocol):
     def size_bytes(self) -> int:
         """What it weighs in the queue."""
 
-    def exchange(self, sequence: int) -> Exchange:
+    def message(self, sequence: int) -> Message:
         """The record; called in the sender thread."""
 
 

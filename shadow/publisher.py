@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from shadow.accounting import Ledger
-from shadow.exchange import Accounting, Exchange
+from shadow.exchange import Accounting
 from shadow.sender import Abandoned, Sender
-from shadow.stream import Producer
+from shadow.stream import Message, Producer
 
 WAKE_SECONDS = 0.02
 ACCOUNTING_SECONDS = 1.0
@@ -39,8 +39,8 @@ class Publishable(Protocol):
     def size_bytes(self) -> int:
         """What it keeps in memory."""
 
-    def exchange(self, sequence: int) -> Exchange:
-        """Its record; called in the sender thread. If it raises, the record is dropped."""
+    def message(self, sequence: int) -> Message:
+        """Its record, keyed by its pair; in the sender thread. If it raises, it is dropped."""
 
 
 Queued = tuple[int, int, Publishable]

@@ -119,16 +119,15 @@ class Sender:
     def _encode(self, sequence: int, item: Publishable) -> Message | None:
         """The item's message; None: it was dropped and counted."""
         try:
-            exchange = item.exchange(sequence)
-            value = encode(exchange)
+            message = item.message(sequence)
         except Exception as error:  # noqa: BLE001 rule 2: a foreign record must not end the thread
             self._complain(error)
             self.drop(item, "not_encodable")
             return None
-        if len(value) > self._max_record_bytes:
+        if len(message.value) > self._max_record_bytes:
             self.drop(item, "record_too_large")
             return None
-        return Message(exchange.pair_id.encode(), value)
+        return message
 
     def _complain(self, error: Exception) -> None:
         """Log each kind of error once; the counter says how often."""

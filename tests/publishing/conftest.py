@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shadow.accounting import Ledger
-from shadow.exchange import Accounting, Exchange, decode
+from shadow.exchange import Accounting, Exchange, decode, encode
 from shadow.stream import Message
 
 
@@ -65,15 +65,16 @@ class Item:
     broken: bool = False
     body: bytes = b""
 
-    def exchange(self, sequence: int) -> Exchange:
+    def message(self, sequence: int) -> Message:
         if self.broken:
             raise ZeroDivisionError("no such figure")
-        return Exchange(
+        exchange = Exchange(
             experiment="llama", config_hash="c0ffee", pair_id=f"pair-{sequence}", arm=self.arm,
             role="candidate", worker="0", boot_id="b", sequence=sequence, arrived_at=1,
             started_at=1, method="POST", path="/v1/completions", body=self.body,
             transport="complete",
         )  # fmt: skip
+        return Message(exchange.pair_id.encode(), encode(exchange))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import uvloop
 
 from shadow.app import Ports, Proxy
 from shadow.config import Config
+from shadow.exchange import decode
 
 TIMEOUT_S = 5.0
 
@@ -213,7 +214,7 @@ class FakePublisher:
         self.arrived = asyncio.Condition()
 
     def offer(self, item) -> bool:
-        self.exchanges.append(item.exchange(len(self.exchanges) + 1))
+        self.exchanges.append(decode(item.message(len(self.exchanges) + 1).value))
         self.ledger.add(item.arm, "captured")
         self.ledger.release(item.token)
         return True

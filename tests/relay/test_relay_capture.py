@@ -46,7 +46,7 @@ def test_the_head_and_the_tail_are_kept(arrivals, limit, tail):
     for n, pieces in enumerate(arrivals):
         kept.append(10_000 + n, pieces)
     kept.end(20_000, "complete")
-    exchange = kept.exchange(1)
+    exchange = decode(kept.message(1).value)
     gap = max(len(whole) - limit - tail, 0)
     assert exchange.truncated_bytes == gap
     assert exchange.captured_bytes == len(exchange.body) == len(whole) - gap
@@ -69,7 +69,7 @@ def test_offsets():
     kept.append(5_950, [b"abc"])
     kept.append(6_000, [b"d", b"e"])
     kept.end(6_000, "complete")
-    exchange = kept.exchange(9)
+    exchange = decode(kept.message(9).value)
     assert (exchange.connect_ns, exchange.sent_ns, exchange.first_byte_ns, exchange.end_ns) == (
         100,
         200,
@@ -89,15 +89,15 @@ def test_an_answer_that_came_before_the_upload_s_end():
     kept.first_byte_ns, kept.sent_ns = 5_100, 5_500
     kept.append(5_150, [b"abc"])
     kept.end(5_600, "complete")
-    assert kept.exchange(1).marks == [(50, 3)]
-    assert kept.exchange(1).sent_ns == 100
+    assert decode(kept.message(1).value).marks == [(50, 3)]
+    assert decode(kept.message(1).value).sent_ns == 100
 
 
 def test_what_did_not_happen_is_null():
     """An arm that could not be connected to has no stamps, status or marks, but a reason."""
     kept = capture(primary=False)
     kept.end(9_000, "connect_failed", "refused")
-    exchange = kept.exchange(1)
+    exchange = decode(kept.message(1).value)
     assert (exchange.sent_ns, exchange.first_byte_ns, exchange.status, exchange.marks) == (
         None,
         None,
@@ -116,7 +116,7 @@ def test_the_first_word_counts():
     kept = capture()
     kept.end(9_000, "timed_out", "late")
     kept.end(9_500, "complete")
-    assert kept.exchange(1).transport == "timed_out"
+    assert decode(kept.message(1).value).transport == "timed_out"
 
 
 @pytest.mark.parametrize("primary", [True, False])
@@ -125,7 +125,7 @@ def test_what_is_recorded(primary):
     kept = capture(primary=primary)
     kept.head = parse_answer(b"HTTP/1.1 201 Made\r\nSet-Cookie: s\r\nServer: x", bodyless=False)
     kept.end(9_000, "complete")
-    exchange = kept.exchange(1)
+    exchange = decode(kept.message(1).value)
     assert exchange.path == "/v1/completions"
     assert exchange.status == 201
     assert exchange.headers == [("Server", "x")]
@@ -152,7 +152,7 @@ def test_a_restart_forgets_the_first_try():
     kept.end(6_002, "reset", "stale")
     kept.restart()
     kept.end(7_000, "complete")
-    exchange = kept.exchange(1)
+    exchange = decode(kept.message(1).value)
     assert (exchange.transport, exchange.error, exchange.body, exchange.marks) == (
         "complete",
         None,
