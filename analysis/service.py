@@ -52,11 +52,27 @@ class StoreAway(Exception):
     """The store cannot be reached now."""
 
 
+@dataclass(slots=True)
+class Status:
+    """What the service says of itself: written by its thread, read by any."""
+
+    reason: str | None = "starting"
+    """Why it does not work now, in one line; None while it does."""
+    looks_total: int = 0
+    look_seconds: float = 0.0
+
+    def looked(self, seconds: float) -> None:
+        """A pass over the store took so long, and worked."""
+        self.reason, self.look_seconds = None, seconds
+        self.looks_total += 1
+
+
 def run(
     settings: Settings,
     connect: Callable[[], Client],
     stop: threading.Event | None = None,
     settle_s: float = 0.0,
+    status: Status | None = None,
 ) -> int:
     """Look every couple of seconds until SIGTERM or SIGINT, then once more.
 
@@ -68,6 +84,7 @@ def run(
         stop: ends the loop when set; without it the process's signals do.
         settle_s: how long it looks on after that until no worker may still send something: for a
             supervisor that has ended the proxy and is about to end the collector.
+        status: is told how it goes.
 
     Returns:
         Exit status: 0; 1 where a reachable store kept refusing.
@@ -77,6 +94,7 @@ def run(
         os.nice(NICE)
     log.info("started", experiment=settings.experiment, candidates=list(settings.candidates))
     memory, failures, refusals = Memory(), 0, 0
+    status = status or Status()
     client: Client | None = None
     patience = _Patience(stop, settle_s)
     while True:
@@ -86,11 +104,13 @@ def run(
             first = memory.watermark_ns == 0
             memory = look(client, settings, memory, time.time_ns(), whole=first or last)
             failures, refusals = 0, 0
-            rest_s = _rest(time.monotonic() - began)
+            status.looked(time.monotonic() - began)
+            rest_s = _rest(status.look_seconds)
         except (StoreAway, ClickHouseError, OSError, Rewritten) as error:
             refusals = refusals + 1 if _refused(error) else 0
             rest_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
             failures += 1
+            status.reason = f"the store is away: {_one_line(error)}"
             log.warning("store away", error=_one_line(error), retry_in_s=rest_s)
             _close(client)
             client = None

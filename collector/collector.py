@@ -26,6 +26,7 @@ from collector.dead_letters import DeadLetter
 from collector.decode import rows_of
 from collector.patience import Backoff, patiently
 from collector.rows import DECODER_VERSION
+from collector.status import Status
 from collector.writer import Refused
 from shadow.exchange import MalformedRecord
 from shadow.stream import Consumer, Delivered, Partition, StreamUnavailable
@@ -73,11 +74,10 @@ class Collector:
     clock: Callable[[], float] = time.monotonic
     now_ns: Callable[[], int] = time.time_ns
     sleep: Callable[[float], None] = time.sleep
+    status: Status = field(default_factory=Status)
 
     def __post_init__(self) -> None:
         self._batch = Batch(self.limits)
-        self.records_total = 0
-        self.bad_total = 0
         self.consumer.on_revoked(self._revoked)
 
     def run(self, stopping: Callable[[], bool], drain_s: float = 10.0) -> None:
@@ -108,7 +108,7 @@ class Collector:
         return len(records)
 
     def _take(self, delivered: Delivered) -> None:
-        self.records_total += 1
+        self.status.records_total += 1
         try:
             rows = rows_of(delivered.value, self.capture)
         except MalformedRecord as error:
@@ -128,9 +128,9 @@ class Collector:
         self._batch = Batch(self.limits)
 
     def _count(self, letters: int) -> None:
-        self.bad_total += letters
+        self.status.dead_letters_total += letters
         if letters:
-            _log.warning("dead letters stored", count=letters, total=self.bad_total)
+            _log.warning("dead letters stored", count=letters, total=self.status.dead_letters_total)
 
     def _insert(self, batch: Batch) -> None:
         self.dead_letters.clear()  # of an earlier try that failed
@@ -157,7 +157,9 @@ class Collector:
         self._store()
 
     def _patiently(self, action: Callable[[], T]) -> T:
-        return patiently(action, StreamUnavailable, self.backoff, self.clock, self.sleep)
+        return patiently(
+            action, StreamUnavailable, self.backoff, self.clock, self.sleep, self.status.told
+        )
 
     def _token(self, table: str, sourced: Sequence[Sourced]) -> str:
         """The same for the same rows: made of where they came from and how they were read."""

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from collector.store import StoreRefused
+from shadow.stream import Delivered
+from shadow.stream.kafka import producer as kafka
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from collector.writer import Writer
+    from shadow.stream.kafka import KafkaDeadLetters
 
 _COLUMNS = ("at", "source", "reason", "key", "value")
 
@@ -67,6 +70,43 @@ class DeadLetters:
         count = len(self._open)
         self._open.clear()
         return count
+
+
+class TopicLetters:
+    """Dead letters of a Kafka stream: to their own topic, and to the table that people read."""
+
+    def __init__(self, topic: KafkaDeadLetters, table: DeadLetters) -> None:
+        self._topic, self._table = topic, table
+        self._open: list[DeadLetter] = []
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keep the letter until the next flush."""
+        self._open.append(letter)
+        self._table.add(letter)
+
+    def clear(self) -> None:
+        """Forget what was not flushed."""
+        self._open.clear()
+        self._table.clear()
+
+    def flush(self) -> int:
+        """Store the letters in both places and return how many there were.
+
+        Raises:
+            StreamUnavailable, StoreUnavailable, StoreRefused: do not commit.
+        """
+        if self._open:
+            self._topic.dead_letter([_delivered(letter) for letter in self._open])
+        count = self._table.flush()
+        self._open.clear()
+        return count
+
+
+def _delivered(letter: DeadLetter) -> kafka.DeadLetter:
+    partition, _, offset = letter.source.rpartition(":")
+    return kafka.DeadLetter(
+        Delivered(partition, int(offset), letter.key, letter.value), letter.reason
+    )
 
 
 def _token(letters: Sequence[DeadLetter]) -> str:

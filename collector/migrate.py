@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collector.cluster import LOCAL, quoted, render
 from collector.sql import split_statements
 from collector.store import store_errors
 
@@ -67,12 +68,17 @@ class Migration:
 
 
 def migrate(
-    client: Client, database: str, retention: Retention, folder: Path = FOLDER
+    client: Client,
+    database: str,
+    retention: Retention,
+    folder: Path = FOLDER,
+    cluster: str | None = None,
 ) -> list[str]:
     """Bring the database up to date and return what was done, one line each.
 
     The database is created if missing, and the client is left on it. Every statement can be run
-    again (IF NOT EXISTS), so a run that was cut short is finished by the next one.
+    again (IF NOT EXISTS), so a run that was cut short is finished by the next one. With `cluster`
+    the tables are replicated and distributed over it, as `collector.cluster` renders them.
 
     Raises:
         MigrationError: a file that was applied has changed or is gone, or a name is none.
@@ -80,11 +86,23 @@ def migrate(
     """
     migrations = read_migrations(folder)
     with store_errors():
-        client.command(f"CREATE DATABASE IF NOT EXISTS {_quoted(database)}", use_database=False)
+        for statement in _rendered(
+            f"CREATE DATABASE IF NOT EXISTS {quoted(database)}", cluster, database
+        ):
+            client.command(statement, use_database=False)
         client.database = database
-        client.command(_MIGRATIONS)
-        done = [_apply(client, migration) for migration in _pending(client, migrations)]
-        return done + _retain(client, retention)
+        _run(client, _MIGRATIONS, cluster)
+        done = [_apply(client, migration, cluster) for migration in _pending(client, migrations)]
+        return done + _retain(client, retention, cluster)
+
+
+def _rendered(statement: str, cluster: str | None, database: str) -> list[str]:
+    return [statement] if cluster is None else render(statement, cluster, database)
+
+
+def _run(client: Client, statement: str, cluster: str | None) -> None:
+    for each in _rendered(statement, cluster, client.database or ""):
+        client.command(each)
 
 
 def read_migrations(folder: Path) -> list[Migration]:
@@ -113,28 +131,26 @@ def _pending(client: Client, migrations: Sequence[Migration]) -> list[Migration]
     return [migration for migration in migrations if migration.name not in applied]
 
 
-def _apply(client: Client, migration: Migration) -> str:
+def _apply(client: Client, migration: Migration, cluster: str | None) -> str:
     for statement in migration.statements:
-        client.command(statement)
+        _run(client, statement, cluster)
     client.insert(
         "migrations", [[migration.name, migration.checksum]], column_names=["name", "checksum"]
     )
     return f"applied {migration.name}"
 
 
-def _retain(client: Client, retention: Retention) -> list[str]:
+def _retain(client: Client, retention: Retention, cluster: str | None) -> list[str]:
     rows = client.query(
         "SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase()"
     ).result_rows
+    stands = {str(row[0]): " ".join(str(row[1]).replace("`", "").split()) for row in rows}
     changes = []
-    for table, definition in sorted((str(row[0]), str(row[1])) for row in rows):
-        column, kind = _AGE.get(table, ("", ""))
-        if not column:
-            continue
+    for table, (column, kind) in sorted(_AGE.items()):
         clause = _ttl(column, getattr(retention, kind))
-        if clause in " ".join(definition.replace("`", "").split()):
+        if clause in stands.get(table if cluster is None else table + LOCAL, clause):
             continue
-        client.command(f"ALTER TABLE {_quoted(table)} MODIFY {clause}")
+        _run(client, f"ALTER TABLE {quoted(table)} MODIFY {clause}", cluster)
         changes.append(f"{table}: {clause}")
     return changes
 
@@ -142,7 +158,3 @@ def _retain(client: Client, retention: Retention) -> list[str]:
 def _ttl(column: str, seconds: int) -> str:
     # DateTime ends in 2106: a longer retention would wrap around and drop every row at once.
     return f"TTL toDateTime({column}) + toIntervalSecond({min(seconds, _LONGEST_S)})"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,14 +18,25 @@ class Backoff:
     limit_s: float = 120.0
 
 
+def waits(first_s: float = 0.2, cap_s: float = 10.0) -> Iterator[float]:
+    """Seconds to wait before each next try, without an end."""
+    wait = first_s
+    while True:
+        yield wait
+        wait = min(2 * wait, cap_s)
+
+
 def patiently(
     action: Callable[[], T],
     unavailable: type[Exception],
     backoff: Backoff,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
+    told: Callable[[Exception | None], None] = lambda _away: None,
 ) -> T:
     """Do `action`, again and again while it raises `unavailable` and `backoff` allows.
+
+    `told` hears of each failure, and with None that it works again.
 
     Raises:
         the last `unavailable`, once `backoff.limit_s` would have passed.
@@ -33,9 +44,13 @@ def patiently(
     started, wait = clock(), backoff.first_s
     while True:
         try:
-            return action()
-        except unavailable:
+            result = action()
+        except unavailable as away:
+            told(away)
             if clock() - started + wait > backoff.limit_s:
                 raise
+        else:
+            told(None)
+            return result
         sleep(wait)
         wait = min(2 * wait, backoff.cap_s)

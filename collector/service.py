@@ -1,4 +1,4 @@
-"""`shadow collect`: the embedded store, its HTTP interface, and the loop that fills it."""
+"""`shadow collect`: a store (the embedded one with its interface), and the loop that fills it."""
 
 from __future__ import annotations
 
@@ -7,77 +7,127 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
 
 from collector.bad_ratio import TooManyBadValues
-from collector.batch import BatchLimits
-from collector.collector import Collector
-from collector.dead_letters import DeadLetters
+from collector.collector import Collector, Letters
+from collector.dead_letters import DeadLetters, TopicLetters
 from collector.embedded import EmbeddedStore
 from collector.migrate import MigrationError, Retention, migrate
-from collector.store import StoreError, StoreUnavailable
+from collector.patience import waits
+from collector.settings import Embedded, Settings
+from collector.status import Status
+from collector.store import StoreError, StoreSettings, StoreUnavailable, connect
 from collector.writer import Writer
-from shadow.stream import StreamUnavailable
+from shadow.stream import Consumer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer
+from shadow.stream.kafka import KafkaConsumerStream, KafkaDeadLetters, KafkaSettings
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+log = structlog.get_logger("collector")
 
 NICENESS = 10
 """Below the proxy's priority: it may share its cores with us."""
 
+
+class Stopped(Exception):
+    """Told to end while the store or the stream was away: what is not committed is read again."""
+
+
 _MISTAKES = (StoreError, StreamUnavailable, MigrationError, TooManyBadValues)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a collector process needs to know; `shadow collect` makes it of the configuration."""
+def run(settings: Settings, status: Status | None = None) -> int:
+    """Collect until SIGTERM or SIGINT, then drain.
 
-    stream: Path
-    store: Path
-    listen: tuple[str, int]
-    database: str
-    user: str
-    password: str
-    retention_bodies_s: float
-    retention_measures_s: float
-    capture: str
-    batch: BatchLimits = field(default_factory=BatchLimits)
-    group: str = "collector"
-    drain_s: float = 10.0
-    """Of the 15 s that a drain has; the rest is for the last insert and the store's closing."""
+    What cannot be reached is waited for, with backoff, and said in `status`.
 
-
-def run(settings: Settings) -> int:
-    """Collect until SIGTERM or SIGINT, then drain. 0 after a drain, 1 after a bad world."""
+    Returns:
+        Exit status: 0 after a drain; 1 after a bad world that did not mend, or a mistake.
+    """
     os.nice(NICENESS)
+    status = status or Status()
     with _stop_on_signals() as stopping:
         try:
-            _collect(settings, stopping)
+            _collect(settings, status, stopping)
+        except Stopped:
+            return 0
         except _MISTAKES as error:
             sys.stderr.write(f"shadow collect: {error}\n")
             return 1
     return 0
 
 
-def _collect(settings: Settings, stopping: threading.Event) -> None:
-    settings.stream.mkdir(parents=True, exist_ok=True)
-    settings.store.mkdir(parents=True, exist_ok=True)
-    retention = Retention(int(settings.retention_bodies_s), int(settings.retention_measures_s))
-    with (
-        closing(EmbeddedConsumer(settings.stream, settings.group)) as consumer,
-        EmbeddedStore.open(
-            settings.store, settings.listen, settings.database, settings.user, settings.password
-        ) as store,
-        closing(store.client()) as client,
-    ):
-        migrate(client, settings.database, retention)
-        sleep = _sleep_until(stopping)
-        writer = Writer(client, sleep=sleep)
-        letters = DeadLetters(writer)
+def _collect(settings: Settings, status: Status, stopping: threading.Event) -> None:
+    sleep = _sleep_until(stopping)
+    with ExitStack() as stack:
+        consumer = stack.enter_context(closing(_consumer(settings)))
+        client = stack.enter_context(_store(settings, status, sleep))
+        writer = Writer(client, sleep=sleep, told=status.told)
+        letters = stack.enter_context(_letters(settings, writer))
         collector = Collector(
-            consumer, writer, letters, settings.capture, settings.batch, sleep=sleep
+            consumer, writer, letters, settings.capture, settings.batch, status=status, sleep=sleep
         )
         collector.run(stopping.is_set, settings.drain_s)
+
+
+def _consumer(settings: Settings) -> Consumer:
+    if isinstance(settings.stream, KafkaSettings):
+        return KafkaConsumerStream(settings.stream)
+    settings.stream.mkdir(parents=True, exist_ok=True)
+    return EmbeddedConsumer(settings.stream, settings.group)
+
+
+@contextmanager
+def _letters(settings: Settings, writer: Writer) -> Iterator[Letters]:
+    table = DeadLetters(writer)
+    if not isinstance(settings.stream, KafkaSettings):
+        yield table
+        return
+    with closing(KafkaDeadLetters(settings.stream)) as topic:
+        yield TopicLetters(topic, table)
+
+
+@contextmanager
+def _store(settings: Settings, status: Status, sleep: Callable[[float], None]) -> Iterator[Client]:
+    """A client of the migrated store."""
+    store, retention = settings.store, _retention(settings)
+    if isinstance(store, Embedded):
+        store.folder.mkdir(parents=True, exist_ok=True)
+        with (
+            EmbeddedStore.open(
+                store.folder, store.listen, store.database, store.user, store.password
+            ) as embedded,
+            closing(embedded.client()) as client,
+        ):
+            migrate(client, store.database, retention)
+            yield client
+        return
+    with closing(_server(store, status, sleep)) as client:
+        migrate(client, store.database or "default", retention)
+        yield client
+
+
+def _server(store: StoreSettings, status: Status, sleep: Callable[[float], None]) -> Client:
+    """A server's client; it is waited for as long as it takes."""
+    for wait in waits():
+        try:
+            return connect(replace(store, database=None))  # ours may be still to be made
+        except StoreUnavailable as away:
+            status.reason = f"the store is away: {away}"
+            log.warning("store away", error=str(away), retry_in_s=wait)
+        sleep(wait)
+    raise AssertionError("unreachable: waits never end")
+
+
+def _retention(settings: Settings) -> Retention:
+    return Retention(int(settings.retention_bodies_s), int(settings.retention_measures_s))
 
 
 def _sleep_until(stopping: threading.Event) -> Callable[[float], None]:
@@ -88,7 +138,7 @@ def _sleep_until(stopping: threading.Event) -> Callable[[float], None]:
 
     def sleep(seconds: float) -> None:
         if stopping.wait(seconds):
-            raise StoreUnavailable("stopped while the store or the stream was away")
+            raise Stopped
 
     return sleep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -89,7 +89,9 @@ class StoreSettings:
     url: str
     database: str | None = "shadow"
     user: str = "default"
-    password: str = ""
+    password: str = field(default="", repr=False)
+    ca: Path | None = None
+    """PEM file of the authorities to trust for https; without it, the system's."""
     connect_timeout_s: int = 10
     timeout_s: int = 300
 
@@ -149,6 +151,7 @@ def connect(settings: StoreSettings) -> Client:
             send_receive_timeout=settings.timeout_s,
             autogenerate_session_id=False,
             dedicated_pool=True,
+            ca_cert=str(settings.ca) if settings.ca else None,
         )
 
 

@@ -59,6 +59,7 @@ class Writer:
         backoff: how an unavailable store is waited for.
         clock: seconds, monotonic.
         sleep: takes seconds.
+        told: hears that the store is away, and with None that it is not.
     """
 
     def __init__(
@@ -67,11 +68,13 @@ class Writer:
         backoff: Backoff = Backoff(),  # noqa: B008 - it is frozen
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        told: Callable[[Exception | None], None] = lambda _away: None,
     ) -> None:
         self._client = client
         self._backoff = backoff
         self._clock = clock
         self._sleep = sleep
+        self._told = told
 
     def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str
@@ -104,6 +107,7 @@ class Writer:
             self._backoff,
             self._clock,
             self._sleep,
+            self._told,
         )
         if refused is None:
             return []

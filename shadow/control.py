@@ -61,13 +61,20 @@ def bind(address: Address) -> socket.socket:
     return bound
 
 
-def readiness(way_out: WayOut, *, listening: bool) -> tuple[int, dict[str, object]]:
-    """(status, JSON): 200, or 503 with the first reason why captures would not get out."""
+def readiness(
+    way_out: WayOut, *, listening: bool, away: str | None = None
+) -> tuple[int, dict[str, object]]:
+    """(status, JSON): 200, or 503 with the first reason why captures would not get out.
+
+    `away` is why they wait on this machine meanwhile, where they do.
+    """
     reason = None
     if not listening:
         reason = "the proxy is not listening"
     elif not way_out.ready:
         reason = f"the stream is not connected: {way_out.last_error or 'the sender has ended'}"
+    elif away is not None:
+        reason = f"records wait on disk: {away}"
     elif way_out.queued_bytes > QUEUE_FULL_SHARE * way_out.queue_bytes:
         reason = "the queue is full"
     return (200 if reason is None else 503), {
@@ -82,6 +89,7 @@ def health_app(
     way_out: WayOut,
     listening: Callable[[], bool],
     render: Callable[[str], tuple[bytes, str]],
+    away: Callable[[], str | None] = lambda: None,
 ) -> web.Application:
     """/healthz, /readyz and /metrics; `render` makes the last of an Accept field."""
 
@@ -89,7 +97,7 @@ def health_app(
         return web.json_response({"alive": True})
 
     async def readyz(_request: web.Request) -> web.Response:
-        status, answer = readiness(way_out, listening=listening())
+        status, answer = readiness(way_out, listening=listening(), away=away())
         return web.Response(status=status, text=json.dumps(answer), content_type="application/json")
 
     async def metrics(request: web.Request) -> web.Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from socket import socket
@@ -18,6 +19,7 @@ import uvloop
 from shadow.accounting import Ledger
 from shadow.app import Ports, serve
 from shadow.config import Config, ConfigError, config_hash
+from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address
 from shadow.control import bind, health_app, serve_health
 from shadow.counters import NotCounters
@@ -26,8 +28,11 @@ from shadow.exposition import exposition
 from shadow.locks import PlaceTaken
 from shadow.metrics import Totals
 from shadow.publisher import Publisher
+from shadow.shrink import shrink_value
 from shadow.stream import Producer
 from shadow.stream.embedded import EmbeddedProducer
+from shadow.stream.kafka import KafkaProducerStream
+from shadow.stream.spill import Spill
 
 PUBLISHER_SECONDS = 15.0
 SWITCH_SECONDS = 0.0005
@@ -57,13 +62,11 @@ async def _serve(
     config: Config, ledger: Ledger, publisher: Publisher, stream: _Stream, bound: socket
 ) -> None:
     totals, started = Totals(), asyncio.Event()
-    further = {
-        "shadow_stream_bytes": stream.size_bytes,
-        "shadow_stream_expired_unread_total": stream.expired_unread,
-        "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger),
-    }
+    further = {**stream.figures(), "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger)}
     render = exposition(ledger, publisher, totals, further)
-    health = await serve_health(health_app(publisher, started.is_set, render), bound)
+    health = await serve_health(
+        health_app(publisher, started.is_set, render, lambda: stream.away), bound
+    )
     try:
         await serve(config, Ports(ledger, publisher, totals), started)
     except OSError as error:
@@ -79,20 +82,41 @@ class _Stream:
 
     def __init__(self, config: Config, worker: str) -> None:
         self._settings, self._worker = config.stream, worker
-        self._producer: EmbeddedProducer | None = None
+        self._embedded: EmbeddedProducer | None = None
+        self._spill: Spill | None = None
 
     def connect(self) -> Producer:
-        settings = self._settings
-        self._producer = EmbeddedProducer(
-            settings.embedded, self._worker, settings.max_bytes, settings.max_age
+        settings, worker = self._settings, self._worker
+        if isinstance(settings, KafkaStream):
+            remote, said = KafkaProducerStream(settings.settings()), settings.kafka
+            folder = said.spill / worker
+            self._spill = Spill(remote, folder, worker, said.spill_bytes, shrink_value)
+            return self._spill
+        self._embedded = EmbeddedProducer(
+            settings.embedded, worker, settings.max_bytes, settings.max_age
         )
-        return self._producer
+        return self._embedded
 
-    def size_bytes(self) -> int:
-        return 0 if self._producer is None else self._producer.size_bytes
+    @property
+    def away(self) -> str | None:
+        """Why what is published waits on this machine, in one line; None: it does not."""
+        return self._spill.last_error if self._spill else None
 
-    def expired_unread(self) -> int:
-        return 0 if self._producer is None else self._producer.expired_unread
+    def figures(self) -> dict[str, Callable[[], int]]:
+        """Name → reading, for /metrics."""
+        if isinstance(self._settings, KafkaStream):
+            return {
+                "shadow_spooled_records": lambda: self._spill.spooled() if self._spill else 0,
+                "shadow_stream_refused_total": lambda: (
+                    self._spill.refused_total if self._spill else 0
+                ),
+            }
+        return {
+            "shadow_stream_bytes": lambda: self._embedded.size_bytes if self._embedded else 0,
+            "shadow_stream_expired_unread_total": lambda: (
+                self._embedded.expired_unread if self._embedded else 0
+            ),
+        }
 
 
 def _bound(config: Config, worker: str) -> socket:

@@ -36,12 +36,8 @@ LATER = {
     "arms: {fp8: {role: candidate, url: 'http://c', sample: 1, key: conversation}}": "arms.fp8.key: not yet",
     "arms: {fp8: {role: candidate, url: 'http://c', sample: 1, key: 'header:x-user'}}": "arms.fp8.key: not yet",
     "arms: {fp8: {role: candidate, url: 'http://c', sample: 1, models: {a: b}}}": "arms.fp8.models: not yet",
-    "stream: {kafka: {bootstrap_servers: k}}": "stream.kafka: not yet",
-    "store: {clickhouse: {url: 'http://c'}}": "store.clickhouse: not yet",
     "stop_at: {pairs: 20000}": "stop_at: not yet",
     "isolation: {off_share: 0.05}": "isolation: not yet",
-    "admin: {control: '127.0.0.1:9090'}": "admin.control: not yet",
-    "admin: {token: '${T}'}": "admin.token: not yet",
 }
 
 
@@ -107,6 +103,15 @@ def test_a_key_of_a_later_version_is_refused(tmp_path, line, expected):
         ("primary: {url: 'http://engine/v2'}", "primary.url: "),
         ("drain: 150", "drain: 150 is not a duration"),
         ("limits: {request_bytes: 8 quarts}", "limits.request_bytes: '8 quarts' is not a size"),
+        ("stream: {kafka: {}}", "stream.kafka.bootstrap_servers: missing"),
+        ("stream: {kafka: {bootstrap_servers: k}}", "stream.kafka.bootstrap_servers: "),
+        ("stream: {}", "stream.embedded: missing"),
+        ("store: {clickhouse: {url: c}}", "store.clickhouse.url: 'c' is not a URL"),
+        (
+            "store: {clickhouse: {url: 'http://c', password: p}}",
+            "store.clickhouse.password: a secret",
+        ),
+        ("admin: {control: '0.0.0.0:9090'}", "admin: token: needed"),
         ("retention: {bodies: 30000d}", "retention.bodies: "),
         ("listen: 8080", "listen: 8080 is not an address"),
         ("experiment: 'a b'", "experiment: 'a b' is not a name"),
@@ -237,6 +242,7 @@ def test_every_key_is_documented():
         )
     )
     from shadow.config import model as m
+    from shadow.config.kafka import Kafka
 
     known = set(m.Config.model_fields) | set(m.Arm.model_fields)
     for prefix, part in (
@@ -245,8 +251,11 @@ def test_every_key_is_documented():
         ("retention", m.Retention),
         ("limits", m.Limits),
         ("admin", m.Admin),
+        ("kafka", Kafka),
+        ("clickhouse", m.ClickHouse),
     ):
         known |= {f"{prefix}.{key}" for key in part.model_fields}
+    known |= {"stream.kafka", "store.clickhouse"}
     policy_keys = set(Policy.model_fields)
     assert documented - policy_keys == known
     assert documented & policy_keys == policy_keys

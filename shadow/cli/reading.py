@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ import click
 
 from analysis.policy import Policy, policy_hash
 from analysis.settings import Settings
+from shadow.cli.settings import store_settings
 from shadow.config import Config, ConfigError, comparison_id, config_hash, load
+from shadow.config.model import EmbeddedStore
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -70,25 +73,23 @@ def connect(config: Config, *, create: bool = False) -> Client:
     Raises:
         StoreUnavailable, StoreRefused: see collector.store.
     """
-    from collector.store import StoreSettings
     from collector.store import connect as by_http
 
-    store = config.store
-    database = None if create else store.database
-    return by_http(StoreSettings(f"http://{store.listen}", database, store.user, store.password))
+    settings = store_settings(config)
+    return by_http(replace(settings, database=None) if create else settings)
 
 
-def _open_folder(config: Config, *, create: bool) -> Client:
+def _open_folder(store: EmbeddedStore, *, create: bool) -> Client:
     from collector.store import open_folder
 
     if create:
-        config.store.embedded.mkdir(parents=True, exist_ok=True)
-    return open_folder(config.store.embedded, None if create else config.store.database)
+        store.embedded.mkdir(parents=True, exist_ok=True)
+    return open_folder(store.embedded, None if create else store.database)
 
 
 @contextmanager
 def store(config: Config, *, create: bool = False) -> Iterator[Client]:
-    """The store by HTTP; when nothing serves it, its folder, opened in this process.
+    """The store by HTTP; when nothing serves an embedded one, its folder, in this process.
 
     Raises:
         StoreUnavailable, StoreRefused: see collector.store.
@@ -98,7 +99,9 @@ def store(config: Config, *, create: bool = False) -> Iterator[Client]:
     try:
         client = connect(config, create=create)
     except StoreUnavailable:
-        client = _open_folder(config, create=create)
+        if not isinstance(config.store, EmbeddedStore):
+            raise
+        client = _open_folder(config.store, create=create)
     with closing(client):
         yield client
 
@@ -112,7 +115,8 @@ def migrate(config: Config) -> int:
     retention = Retention(int(config.retention.bodies), int(config.retention.measures))
     try:
         with store(config, create=True) as client:
-            applied = apply(client, config.store.database, retention)
+            database = store_settings(config).database or "default"
+            applied = apply(client, database, retention)
     except (StoreError, MigrationError) as error:
         raise ConfigError(f"store: {error}") from None
     for name in applied:

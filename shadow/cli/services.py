@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
+from shadow.cli.settings import collector_settings
 from shadow.config import Config, masked
 from shadow.supervise import SUPERVISED, Service, supervise
 
@@ -60,32 +61,34 @@ def proxy(path: Path, config: Config, worker: int | None) -> int:
 
 def collect(config: Config) -> int:
     """The collector in this process."""
-    from collector.service import Settings, run
+    from collector.service import run
+    from collector.status import Status
+    from shadow.cli.health import collector_health
+    from shadow.cli.serving import serving
 
     _die_with_supervisor()
-    return run(
-        Settings(
-            stream=config.stream.embedded,
-            store=config.store.embedded,
-            listen=(config.store.listen.host, config.store.listen.port),
-            database=config.store.database,
-            user=config.store.user,
-            password=config.store.password,
-            retention_bodies_s=config.retention.bodies,
-            retention_measures_s=config.retention.measures,
-            capture=config.capture,
-        )
-    )
+    status = Status()
+    with serving(config.admin.collector, lambda: collector_health(status), "admin.collector"):
+        return run(collector_settings(config), status)
 
 
 def analyze(config: Config) -> int:
     """The analysis in this process."""
-    from analysis.service import run
+    from analysis.api import api
+    from analysis.service import Status, run
+    from shadow.cli.health import analysis_health
     from shadow.cli.reading import analysis_settings, connect
+    from shadow.cli.serving import serving
 
     _die_with_supervisor()
+    settings, status, admin = analysis_settings(config), Status(), config.admin
     settle_s = ANALYSIS_GRACE_S - SPARE_S if SUPERVISED in os.environ else 0.0
-    return run(analysis_settings(config), lambda: connect(config), settle_s=settle_s)
+    reports = api(settings, lambda: connect(config), admin.token)
+    with (
+        serving(admin.analysis, lambda: analysis_health(status), "admin.analysis"),
+        serving(admin.control, lambda: reports, "admin.control"),
+    ):
+        return run(settings, lambda: connect(config), settle_s=settle_s, status=status)
 
 
 def _workers(path: Path, config: Config) -> list[Service]:

@@ -109,12 +109,17 @@ def check(tree: Mapping[str, Any], model: type[M]) -> M:
 
 def _one_line(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    path = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    path = ".".join(str(part) for part in first["loc"] if not _inner(part))
     message = {
         "extra_forbidden": "unknown key",
         "missing": "missing; it has no default and must be stated",
     }.get(first["type"], first["msg"].removeprefix("Value error, "))
     return " ".join(f"{path}: {message}".removeprefix(": ").split())
+
+
+def _inner(part: int | str) -> bool:
+    """A step of the models that no key of the file stands for."""
+    return isinstance(part, str) and (part == "[key]" or part.startswith("<"))
 
 
 def _override(tree: dict[str, Any], env: Mapping[str, str]) -> None:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
+from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address, ByteSize, Duration, Listen
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
@@ -146,6 +158,45 @@ class EmbeddedStore(_Model):
     password: str = ""
 
 
+class ClickHouse(_Model):
+    """A ClickHouse server, by HTTP. The password only as ${NAME}."""
+
+    url: Url
+    database: Name = "shadow"
+    user: str = "default"
+    password: str = ""
+    ca: Path | None = None
+    """PEM file of the authorities to trust for https; without it, the system's."""
+    cluster: Annotated[str | None, Field(min_length=1)] = None
+    """Tables are made replicated and distributed over this cluster."""
+
+
+class ClickHouseStore(_Model):
+    """A ClickHouse server as the store."""
+
+    clickhouse: ClickHouse
+
+
+def _which(word: str) -> Callable[[object], str]:
+    """Which of two models stands there: the one that names its kind by the key `word`."""
+
+    def kind(value: object) -> str:
+        named = word in value if isinstance(value, dict) else hasattr(value, word)
+        return f"<{word}>" if named else "<embedded>"
+
+    return kind
+
+
+Stream = Annotated[
+    Annotated[EmbeddedStream, Tag("<embedded>")] | Annotated[KafkaStream, Tag("<kafka>")],
+    Discriminator(_which("kafka")),
+]
+Store = Annotated[
+    Annotated[EmbeddedStore, Tag("<embedded>")] | Annotated[ClickHouseStore, Tag("<clickhouse>")],
+    Discriminator(_which("clickhouse")),
+]
+
+
 class Retention(_Model):
     """How long rows are kept."""
 
@@ -172,8 +223,28 @@ class Admin(_Model):
     """Ports for operators: health and metrics; reports and control."""
 
     health: Listen = Address("127.0.0.1", 9091)
-    control: Annotated[NotYet, not_yet("the control API")] = None
-    token: Annotated[NotYet, not_yet("the control API")] = None
+    """The proxy's; the n-th of several workers listens n ports above."""
+    collector: Listen | None = None
+    """The collector's; without it, it has none."""
+    analysis: Listen | None = None
+    """The analysis'; without it, it has none."""
+    control: Listen | None = None
+    """Reports and verdicts, served by the analysis; without it, they are not served."""
+    token: str = ""
+    """What callers of the control port must show; needed where that is not on loopback."""
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if self.control and not self.token and not _on_loopback(self.control.host):
+            raise ValueError(f"token: needed, since control listens on {self.control}")
+        return self
+
+
+def _on_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _yaml_bool_off(value: object) -> object:
@@ -199,8 +270,8 @@ class Config(_Model):
     """full: raw answers are stored too; text: prompt and decoded answer; it has no default."""
     primary: Upstream
     arms: dict[Name, Arm] = {}
-    stream: EmbeddedStream
-    store: EmbeddedStore
+    stream: Stream
+    store: Store
     retention: Retention = Retention()
     policy: Path | None = None
     """Without it, the default policy judges."""
@@ -234,9 +305,6 @@ class Config(_Model):
                 raise ValueError("attach: not yet: tap is not in this version; write inline")
             if data.get("capture") == "measures":
                 raise ValueError("capture: not yet: measures is not in this version; write text")
-            for key, word in (("stream", "kafka"), ("store", "clickhouse")):
-                if isinstance(data.get(key), dict) and word in data[key]:
-                    raise ValueError(f"{key}.{word}: not yet: only embedded is in this version")
         return data
 
     @model_validator(mode="after")

@@ -358,4 +358,4 @@ def test_a_stop_drains_what_the_stream_still_holds():
     loop = collector(stream.consumer(), store, 700)
     loop.run(lambda: True)
     assert stream.committed == {"0": 1800}
-    assert loop.records_total == 1800
+    assert loop.status.records_total == 1800

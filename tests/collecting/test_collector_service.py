@@ -21,11 +21,11 @@ RUN = """
 import sys
 from pathlib import Path
 from collector.batch import BatchLimits
-from collector.service import Settings, run
+from collector.service import run
+from collector.settings import Embedded, Settings
 folder, port = Path(sys.argv[1]), int(sys.argv[2])
 sys.exit(run(Settings(
-    stream=folder / "stream", store=folder / "store", listen=("127.0.0.1", port), database="shadow",
-    user="default", password="", retention_bodies_s=7e7, retention_measures_s=7e7, capture="text",
+    stream=folder / "stream", store=Embedded(folder / "store", ("127.0.0.1", port)), retention_bodies_s=7e7, retention_measures_s=7e7, capture="text",
     batch=BatchLimits(records=40, age_s=0.2),
 )))
 """

@@ -1,0 +1,84 @@
+"""Health ports of collector and analysis: /healthz, /readyz, /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from aiohttp import hdrs, web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from analysis.service import Status as AnalysisStatus
+    from collector.status import Status as CollectorStatus
+
+Figures = Callable[[], Mapping[str, tuple[str, float]]]
+"""name → (help, value); a name that ends in _total is a counter."""
+
+
+def collector_health(status: CollectorStatus) -> web.Application:
+    """The collector's: not ready while the stream or the store is away."""
+    return health_app(
+        lambda: status.reason,
+        lambda: {
+            "shadow_collector_records_total": ("Records read.", status.records_total),
+            "shadow_collector_dead_letters_total": (
+                "Records given up, kept as dead letters.",
+                status.dead_letters_total,
+            ),
+            "shadow_collector_ready": ("1 while it works.", float(status.reason is None)),
+        },
+    )
+
+
+def analysis_health(status: AnalysisStatus) -> web.Application:
+    """The analysis': not ready while the store is away."""
+    return health_app(
+        lambda: status.reason,
+        lambda: {
+            "shadow_analysis_looks_total": ("Passes over the store.", status.looks_total),
+            "shadow_analysis_look_seconds": ("The last pass took.", status.look_seconds),
+            "shadow_analysis_ready": ("1 while it works.", float(status.reason is None)),
+        },
+    )
+
+
+def health_app(reason: Callable[[], str | None], figures: Figures) -> web.Application:
+    """`reason` says why the process does not work now; None: it does."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(figures))
+
+    async def readyz(_request: web.Request) -> web.Response:
+        why = reason()
+        answer = {"ready": why is None, "reason": why}
+        return web.json_response(answer, status=200 if why is None else 503)
+
+    async def metrics(request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get(hdrs.ACCEPT, ""))
+        return web.Response(body=encode(registry), headers={hdrs.CONTENT_TYPE: content_type})
+
+    app = web.Application()
+    app.router.add_get("/healthz", _alive)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", metrics)
+    return app
+
+
+async def _alive(_request: web.Request) -> web.Response:
+    return web.json_response({"alive": True})
+
+
+class _Figures:
+    """What prometheus-client asks for the values of now."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterable[Metric]:
+        for name, (meaning, value) in self._figures().items():
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield kind(name, meaning, value=value)

@@ -1,0 +1,59 @@
+"""From the configuration's words to the settings of each part; the parts do not know it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shadow.config import Config
+from shadow.config.kafka import KafkaStream
+from shadow.config.model import ClickHouseStore
+
+if TYPE_CHECKING:
+    from collector.settings import Embedded, Settings
+    from collector.store import StoreSettings
+    from shadow.stream.kafka import KafkaSettings
+
+
+def collector_settings(config: Config) -> Settings:
+    """What `shadow collect` is told."""
+    from collector.settings import Settings
+
+    return Settings(
+        stream=_stream(config),
+        store=_store(config),
+        retention_bodies_s=config.retention.bodies,
+        retention_measures_s=config.retention.measures,
+        capture=config.capture,
+    )
+
+
+def store_settings(config: Config) -> StoreSettings:
+    """How every process but the collector reaches the store: by HTTP."""
+    from collector.store import StoreSettings
+
+    store = config.store
+    if isinstance(store, ClickHouseStore):
+        said = store.clickhouse
+        return StoreSettings(said.url, said.database, said.user, said.password, ca=said.ca)
+    return StoreSettings(f"http://{store.listen}", store.database, store.user, store.password)
+
+
+def _stream(config: Config) -> Path | KafkaSettings:
+    stream = config.stream
+    return stream.settings() if isinstance(stream, KafkaStream) else stream.embedded
+
+
+def _store(config: Config) -> Embedded | StoreSettings:
+    from collector.settings import Embedded
+
+    store = config.store
+    if isinstance(store, ClickHouseStore):
+        return store_settings(config)
+    return Embedded(
+        store.embedded,
+        (store.listen.host, store.listen.port),
+        store.database,
+        store.user,
+        store.password,
+    )
