@@ -74,13 +74,16 @@ def _create(statement: str, words: Sequence[Token], cluster: str, database: str)
         (engine, f"Replicated{engine.text}"),
         *((word, _WINDOW) for word in words if word.says(_OWN_WINDOW)),
     ]
-    spread = ", ".join(_text(part) for part in (cluster, database, name + LOCAL))
-    return [
-        _edited(statement, edits),
+    return [_edited(statement, edits), _spread(name, cluster, database, _shard_by(name, words))]
+
+
+def _spread(name: str, cluster: str, database: str, column: str) -> str:
+    over = ", ".join(_text(part) for part in (cluster, database, name + LOCAL))
+    return (
         f"CREATE TABLE IF NOT EXISTS {_place(database, name)} {_on(cluster)}\n"
         f"AS {_place(database, name + LOCAL)}\n"
-        f"ENGINE = Distributed({spread}, sipHash64({_shard_by(name, words)}))",
-    ]
+        f"ENGINE = Distributed({over}, sipHash64({column}))"
+    )
 
 
 def _alter(statement: str, words: Sequence[Token], cluster: str, database: str) -> list[str]:
