@@ -32,7 +32,7 @@ format: install ## let ruff write the formatting
 test: install ## the fast tests
 	@$(BIN)/python -m pytest -q
 
-fuzz: install ## the differential fuzz of the relay, FUZZ_SECONDS long (300)
+fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (300) each
 	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz
 
 bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
