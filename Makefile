@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint test bench clean demo demo-engines fuzz format
+.PHONY: help install lint test test-real bench clean demo demo-engines fuzz format
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,8 +38,12 @@ fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (
 bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
 	@$(BIN)/python -m bench
 
-demo: install ## three simulated engines, 1,400 requests, a verdict (CANDIDATE=same for an equal one)
-	@$(BIN)/shadow demo $(if $(CANDIDATE),--candidate $(CANDIDATE))
+test-real: install ## the tests on a real Kafka broker (Java and Maven, or KAFKA_BOOTSTRAP_SERVERS)
+	@$(BIN)/python -m pytest -q -m kafka
+
+demo: install ## three simulated engines, 1,400 requests, a verdict (CANDIDATE=same, STREAM=kafka)
+	@$(if $(filter kafka,$(STREAM)),$(BIN)/python tests/kafka/with_broker.py) \
+	  $(BIN)/shadow demo $(if $(CANDIDATE),--candidate $(CANDIDATE)) $(if $(STREAM),--stream $(STREAM))
 
 demo-engines: install ## three llama.cpp servers, 40 prompts (PRIMARY= and CANDIDATE= for your own engines)
 	@$(BIN)/shadow demo --engines $(if $(PRIMARY),--primary $(PRIMARY)) \

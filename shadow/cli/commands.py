@@ -180,6 +180,13 @@ def decode(file: Path, tokenizer: Path | None, details: bool) -> int:  # noqa: F
     show_default=True,
     help="The simulated candidate: 15 % slower a token with 10 % other answers, or an equal one.",
 )
+@click.option(
+    "--stream",
+    type=click.Choice(["embedded", "kafka"]),
+    default="embedded",
+    show_default=True,
+    help="What carries the exchanges; kafka is the one of KAFKA_BOOTSTRAP_SERVERS.",
+)
 @click.option("--engines", is_flag=True, help="Real llama.cpp servers (or your own), 40 prompts.")
 @click.option("--primary", metavar="URL", help="With --engines: your own engine as the primary.")
 @click.option("--candidate-url", metavar="URL", help="With --engines: your own candidate.")
@@ -191,6 +198,7 @@ def decode(file: Path, tokenizer: Path | None, details: bool) -> int:  # noqa: F
 )
 def demo(
     candidate: str,
+    stream: str,
     engines: bool,  # noqa: FBT001 click calls by name
     primary: str | None,
     candidate_url: str | None,
@@ -200,12 +208,18 @@ def demo(
     """Show the whole path on this machine, with a verdict at its end."""
     if not engines and (primary or candidate_url or control_url):
         raise click.UsageError("--primary, --candidate-url and --control-url go with --engines")
+    if engines and stream != "embedded":
+        raise click.UsageError("--stream goes with the simulated engines")
     from shadow import demo as shown
 
     if engines:
         folder = out or Path("out/demo-engines")
         return shown.run_engines(primary, candidate_url, control_url, folder)
-    return shown.run("same" if candidate == "same" else "slow", out or Path("out/demo"))
+    return shown.run(
+        "same" if candidate == "same" else "slow",
+        out or Path("out/demo"),
+        stream="kafka" if stream == "kafka" else "embedded",
+    )
 
 
 def _engine_sim() -> click.Command:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -42,7 +43,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def write(
-    folder: Path, experiment: str, engines: Sequence[Engine], ports: Ports, policy: str
+    folder: Path,
+    experiment: str,
+    engines: Sequence[Engine],
+    ports: Ports,
+    policy: str,
+    kafka: str | None = None,
 ) -> Path:
     """Write shadow.yaml and policy.yaml into `folder`; returns the first's path.
 
@@ -52,14 +58,17 @@ def write(
         engines: the primary first.
         ports: of the proxy, health and store.
         policy: the text of policy.yaml.
+        kafka: bootstrap servers of the Kafka that carries the exchanges; None: the embedded log.
     """
     (folder / "policy.yaml").write_text(policy, "utf-8")
     path = folder / "shadow.yaml"
-    path.write_text(_configuration(folder, experiment, engines, ports), "utf-8")
+    path.write_text(_configuration(folder, experiment, engines, ports, kafka), "utf-8")
     return path
 
 
-def _configuration(folder: Path, experiment: str, engines: Sequence[Engine], ports: Ports) -> str:
+def _configuration(
+    folder: Path, experiment: str, engines: Sequence[Engine], ports: Ports, kafka: str | None
+) -> str:
     primary, *arms = engines
     # A quoted JSON string is a YAML string, whatever the path or URL holds.
     return f"""\
@@ -69,13 +78,30 @@ capture: text
 primary: {{url: {json.dumps(primary.url)}, build: {json.dumps(primary.build)}}}
 arms:
 {"".join(map(_arm, arms))}\
-stream: {{embedded: {json.dumps(f"{folder}/data/stream")}}}
+stream: {_stream(folder, experiment, kafka)}
 store: {{embedded: {json.dumps(f"{folder}/data/store")}, listen: "127.0.0.1:{ports.store}"}}
 state: {json.dumps(f"{folder}/data/state")}
 policy: {json.dumps(f"{folder}/policy.yaml")}
 drain: 10s
 admin: {{health: "127.0.0.1:{ports.health}"}}
 """
+
+
+def _stream(folder: Path, experiment: str, kafka: str | None) -> str:
+    """The embedded log, or a topic of this run's own."""
+    if kafka is None:
+        return f"{{embedded: {json.dumps(f'{folder}/data/stream')}}}"
+    run = f"{experiment}-{time.time_ns():x}"
+    said = {
+        "bootstrap_servers": kafka,
+        "topic": f"shadow.{run}",
+        "dead_letter_topic": f"shadow.{run}.dead-letters",
+        "group": run,
+        "create_topic": True,
+        "partitions": 3,
+        "spill": f"{folder}/data/spill",
+    }
+    return json.dumps({"kafka": said})
 
 
 def _arm(engine: Engine) -> str:

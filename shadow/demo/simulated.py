@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Literal
 
 from shadow.demo import files, folder, load, path, prompts, stage
 from shadow.demo.children import Child, Children, children, until
+from shadow.demo.failure import DemoFailed
 from shadow.demo.files import Engine
 
 MODEL = "sim"
+SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 PROMPT_SEED = 12
 STREAMED = 10
 """One in this many requests is not streamed."""
@@ -30,7 +33,7 @@ def run(
     out: Path = Path("out/demo"),
     pairs: int = 1400,
     seconds: float = 62.0,
-    stream: Literal["embedded"] = "embedded",
+    stream: Literal["embedded", "kafka"] = "embedded",
 ) -> int:
     """Show the whole path on this machine.
 
@@ -39,16 +42,26 @@ def run(
         out: the folder to write; one that a demo made before is cleared.
         pairs: requests to send; each makes a pair with the candidate and one with the control.
         seconds: over which they are spread.
-        stream: what carries the exchanges.
+        stream: what carries the exchanges; kafka is the one of KAFKA_BOOTSTRAP_SERVERS.
 
     Returns:
         0 when a verdict was had, whatever it is; 1 with one line on stderr otherwise.
     """
-    del stream  # the embedded log is the one stream of this version
-    return stage.guarded(lambda: _demo(candidate, out, pairs, seconds), out)
+    return stage.guarded(lambda: _demo(candidate, out, pairs, seconds, _kafka(stream)), out)
 
 
-def _demo(candidate: Literal["slow", "same"], place: Path, pairs: int, seconds: float) -> None:
+def _kafka(stream: str) -> str | None:
+    if stream == "embedded":
+        return None
+    servers = os.environ.get(SERVERS)
+    if not servers:
+        raise DemoFailed(f"which Kafka? name it with {SERVERS}=host:port")
+    return servers
+
+
+def _demo(
+    candidate: Literal["slow", "same"], place: Path, pairs: int, seconds: float, kafka: str | None
+) -> None:
     console, began = stage.terminal(), time.monotonic()
     with folder.own(place) as out, children(out / "logs") as processes:
         console.print("Starting three simulated engines: primary, candidate, control.")
@@ -61,6 +74,7 @@ def _demo(candidate: Literal["slow", "same"], place: Path, pairs: int, seconds: 
             policy=files.POLICY,
             bodies=requests(pairs, MODEL),
             due=load.due_s(pairs, seconds, PROMPT_SEED),
+            kafka=kafka,
         )
         console.print("Stopping everything.")
         stage.say_killed(console, processes.stop())

@@ -57,6 +57,7 @@ def compare(
     bodies: Sequence[bytes],
     due: Sequence[float],
     at_once: int = 0,
+    kafka: str | None = None,
 ) -> Done:
     """Write the configuration, run the product, send, print the comparison and the verdict.
 
@@ -64,7 +65,7 @@ def compare(
         DemoFailed: no verdict was had.
     """
     ports = files.Ports(*files.free_ports(3))
-    config = files.write(out, experiment, engines, ports, policy)
+    config = files.write(out, experiment, engines, ports, policy, kafka)
     console.print("Starting the proxy, the collector with its store, and the analysis.")
     up = path.start(processes, config, ports)
     url = f"http://127.0.0.1:{ports.proxy}/v1/chat/completions"
