@@ -108,6 +108,8 @@ class Upstream(_Model):
     url: Url
     build: str = ""
     """Any text that names the build; part of a comparison's identity."""
+    tokenizer: Path | None = None
+    """A tokenizer.json that counts output tokens where the engine gives no count of its own."""
     tls: Tls = Tls()
     connect_timeout: Duration = 5.0
     idle_timeout: Duration = 4.0
