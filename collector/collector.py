@@ -27,6 +27,7 @@ from collector.decode import rows_of
 from collector.patience import Backoff, patiently
 from collector.rows import DECODER_VERSION
 from collector.status import Status
+from collector.tokenizer import CountTokens
 from collector.writer import Refused
 from shadow.exchange import MalformedRecord
 from shadow.stream import Consumer, Delivered, Partition, StreamUnavailable
@@ -69,6 +70,7 @@ class Collector:
     dead_letters: Letters
     capture: str
     limits: BatchLimits = field(default_factory=BatchLimits)
+    count_tokens: Mapping[str, CountTokens] = field(default_factory=dict)
     ratio: BadRatio = field(default_factory=BadRatio)
     backoff: Backoff = field(default_factory=Backoff)
     clock: Callable[[], float] = time.monotonic
@@ -110,7 +112,7 @@ class Collector:
     def _take(self, delivered: Delivered) -> None:
         self.status.records_total += 1
         try:
-            rows = rows_of(delivered.value, self.capture)
+            rows = rows_of(delivered.value, self.capture, self.count_tokens)
         except MalformedRecord as error:
             self.ratio.bad(source_of(delivered), str(error))
             self._batch.add_bad(delivered, str(error), self.clock())

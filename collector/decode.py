@@ -25,8 +25,9 @@ Rows = Mapping[str, Sequence[Row]]
 def rows_of(
     value: bytes, capture: str, count_tokens: Mapping[str, CountTokens] = NO_TOKENIZERS
 ) -> Rows:
-    """The rows that a record becomes. `capture`: full keeps raw bytes, text keeps none, measures
-    keeps no body at all. `count_tokens`: the configured tokenizers, by arm.
+    """The rows that a record becomes. `capture`: full keeps raw bytes, text only those of answers
+    that could not be read whole, measures keeps no body at all. `count_tokens`: the configured
+    tokenizers, by arm.
 
     Raises:
         MalformedRecord: it is no record, or one that cannot be read.
@@ -74,6 +75,9 @@ def _exchange_rows(exchange: Exchange, capture: str, count_tokens: CountTokens |
     measures = measure(completion, last_byte_ns_of(exchange))
     rows = {"exchanges": [exchange_row(exchange, completion, measures)]}
     if capture != "measures":
-        keep_raw = capture == "full"
+        # what could not be read is kept as it came, so that a person can
+        keep_raw = capture == "full" or bool(
+            completion.unreadable_events + completion.damaged_events
+        )
         rows["bodies"] = [body_row(exchange, completion, keep_raw=keep_raw)]
     return rows

@@ -72,7 +72,14 @@ def _collect(settings: Settings, status: Status, stopping: threading.Event) -> N
         writer = Writer(client, sleep=sleep, told=status.told)
         letters = stack.enter_context(_letters(settings, writer))
         collector = Collector(
-            consumer, writer, letters, settings.capture, settings.batch, status=status, sleep=sleep
+            consumer,
+            writer,
+            letters,
+            settings.capture,
+            settings.batch,
+            settings.count_tokens,
+            status=status,
+            sleep=sleep,
         )
         collector.run(stopping.is_set, settings.drain_s)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from collector.batch import BatchLimits
 from collector.store import StoreSettings
+from collector.tokenizer import CountTokens
 from shadow.stream.kafka.settings import KafkaSettings
 
 
@@ -31,6 +33,8 @@ class Settings:
     retention_measures_s: float
     capture: str
     batch: BatchLimits = field(default_factory=BatchLimits)
+    count_tokens: Mapping[str, CountTokens] = field(default_factory=dict)
+    """Tokenizers by arm, for engines that give no count of their own."""
     group: str = "collector"
     """Of the embedded log; a Kafka's stands in its own settings."""
     drain_s: float = 10.0

@@ -127,6 +127,18 @@ def test_config_prints_what_loads_again(tmp_path):
     assert load(tmp_path / "again.yaml", Config, {}).arms["fp8"].sample == 0.5
 
 
+def test_a_tokenizer_that_cannot_be_had_stops_the_collector(tmp_path):
+    """Its key, the file and the reason; nothing is collected with another count than was asked for."""
+    (tmp_path / "t.json").write_text("{}")
+    for name, why in (("t.json", "is no tokenizer.json"), ("none.json", "No such file")):
+        more = ONE[:-2] + f", tokenizer: '{tmp_path}/{name}'}}}}"
+        done = shadow("collect", "-c", configured(tmp_path, more))
+        assert done.returncode == 2
+        said = one_line(done)
+        assert said.startswith(f"shadow: arms.fp8.tokenizer: {tmp_path}/{name}"), said
+        assert why in said
+
+
 def test_a_report_file_is_whole_or_absent(tmp_path):
     """-o into a folder that is not there is a mistake in one line."""
     done = shadow("migrate", "-c", configured(tmp_path))

@@ -228,6 +228,7 @@ def test_config_hash_covers_what_is_measured_and_nothing_else(tmp_path):
         "deadline: 60s",
         "build: b",
         "factors: {q: fp8}",
+        "tokenizer: t.json",
         "headers: {set: {x-a: '${K}'}}",
     ):
         assert base != hashed(arm.format(0.25, change))

@@ -104,7 +104,7 @@ class Completion:
     tokens: Tokens = Tokens()
     timeline: Timeline = Timeline()
     unreadable_events: int = 0
-    """Data events that are neither JSON nor a known word."""
+    """Data events that are neither JSON nor a known word; 1 for a document that is no JSON."""
     damaged_events: int = 0
     """Data events with bytes that are no UTF-8; U+FFFD stands for each in what was read."""
     cumulative: bool = False

@@ -125,6 +125,7 @@ def _document_outcome(
     try:
         document = None if answer.gap_bytes else loads(answer.body)
     except Unreadable as error:
+        reading.unreadable += cut is None
         return cut or ("not_a_completion", Fault("json", f"the body is no JSON: {error}"))
     if not isinstance(document, dict):
         return cut or ("not_a_completion", Fault("json", "the body is no JSON object"))

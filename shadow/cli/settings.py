@@ -5,18 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shadow.config import Config
+from shadow.config import Config, ConfigError
 from shadow.config.kafka import KafkaStream
 from shadow.config.model import ClickHouseStore
 
 if TYPE_CHECKING:
     from collector.settings import Embedded, Settings
     from collector.store import StoreSettings
+    from collector.tokenizer import CountTokens
     from shadow.stream.kafka import KafkaSettings
 
 
 def collector_settings(config: Config) -> Settings:
-    """What `shadow collect` is told."""
+    """What `shadow collect` is told.
+
+    Raises:
+        ConfigError: a tokenizer cannot be had.
+    """
     from collector.settings import Settings
 
     return Settings(
@@ -25,7 +30,20 @@ def collector_settings(config: Config) -> Settings:
         retention_bodies_s=config.retention.bodies,
         retention_measures_s=config.retention.measures,
         capture=config.capture,
+        count_tokens=_tokenizers(config),
     )
+
+
+def _tokenizers(config: Config) -> dict[str, CountTokens]:
+    from collector.tokenizer import NoTokenizer, token_counters
+
+    upstreams = {"primary": config.primary, **config.arms}
+    paths = {name: each.tokenizer for name, each in upstreams.items() if each.tokenizer}
+    try:
+        return token_counters(paths)
+    except NoTokenizer as error:
+        where = "" if str(error).startswith("primary.") else "arms."
+        raise ConfigError(f"{where}{error}") from None
 
 
 def store_settings(config: Config) -> StoreSettings:

@@ -21,6 +21,8 @@ def digest(value: object) -> str:
 def _measured(upstream: Upstream) -> dict[str, Any]:
     """What of one upstream changes what is measured. Never rates, limits or secrets."""
     facts: dict[str, Any] = {"url": upstream.url, "build": upstream.build}
+    if upstream.tokenizer is not None:
+        facts["tokenizer"] = str(upstream.tokenizer)
     if isinstance(upstream, Arm):
         facts |= {
             "role": upstream.role,
@@ -36,7 +38,7 @@ def _measured(upstream: Upstream) -> dict[str, Any]:
 
 def config_hash(config: Config) -> str:
     """Identity of what is measured: URLs, builds, models, names of changed headers, deadlines,
-    capture, sampling key, factors. A live change of a rate leaves it as it is.
+    capture, sampling key, factors, tokenizers. A live change of a rate leaves it as it is.
     """
     return digest(
         {

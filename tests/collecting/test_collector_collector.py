@@ -175,6 +175,22 @@ def wrong(stream, store):
     ]
 
 
+def test_each_arm_s_tokenizer_counts():
+    """What the settings carry reaches the rows."""
+    body = b'{"choices":[{"index":0,"message":{"content":"Hi there"}}]}'
+    headers = [("content-type", "application/json")]
+    values = {"0": [exchange(0, body=body, headers=headers, marks=[(1, len(body))])]}
+    faults = Faults()
+    store = MemoryStore(faults)
+    consumer = MemoryStream(values, faults).consumer()
+    counting = collector(
+        consumer, store, 1, count_tokens={"primary": lambda text: len(text.split())}
+    )
+    counting.step(0.0)
+    (row,) = store.tables["exchanges"].values()
+    assert (row["output_tokens"], row["token_source"]) == (2, "tokenizer")
+
+
 MODES = ("before", "after")
 
 

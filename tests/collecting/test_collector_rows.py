@@ -128,6 +128,24 @@ def test_what_is_kept_of_a_body(capture, raw):
     assert row["marks"] == [(5_000_000, len(BODY))]
 
 
+def test_what_could_not_be_read_is_kept_and_counted():
+    """The raw bytes of an answer with unreadable or damaged events stay, also where text is kept."""
+    for odd, counts in (
+        (b"data: {nonsense\n\n", (1, 0)),
+        (b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n', (0, 1)),
+    ):
+        record = RECORD.model_copy(update={"body": odd + BODY})
+        made = rows(record, "text")
+        row = made["exchanges"][0]
+        assert (row["unreadable_events"], row["damaged_events"]) == counts
+        assert made["bodies"][0]["raw"] == odd + BODY
+    headers = [("content-type", "application/json")]
+    document = RECORD.model_copy(update={"body": b"<html>", "headers": headers})
+    made = rows(document, "text")
+    assert made["exchanges"][0]["outcome"] == "not_a_completion"
+    assert (made["exchanges"][0]["unreadable_events"], made["bodies"][0]["raw"]) == (1, b"<html>")
+
+
 def test_measures_keep_no_body():
     """No row of bodies at all."""
     assert set(rows(capture="measures")) == {"exchanges"}
