@@ -1,0 +1,172 @@
+"""The whole path over a real Kafka: `shadow up`, more collectors that come and go, books that balance."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+import pytest
+import yaml
+from end_to_end.stage import SHADOW, answers, crowd, engine, free_port, stage, until
+
+pytestmark = pytest.mark.kafka
+
+QUICK = {"ttft_ms": 5, "itl_ms": 2, "tokens": 20}
+
+
+def kafka(bootstrap, tmp_path) -> dict:
+    name = uuid.uuid4().hex
+    said = {
+        "bootstrap_servers": list(bootstrap),
+        "topic": f"shadow.whole-{name}",
+        "dead_letter_topic": f"shadow.whole-{name}.dead",
+        "group": name,
+        "create_topic": True,
+        "partitions": 4,
+        "spill": str(tmp_path / "spill"),
+        "connect_timeout": "3s",
+        "append_timeout": "3s",
+    }
+    return {"kafka": said}
+
+
+def settled(running, count: int) -> dict:
+    def look():
+        arms = running.report().get("accounting", {}).get("arms", {})
+        return arms if arms and all(arm["captured"] == count for arm in arms.values()) else None
+
+    return until(look, 90, f"{count} captured: {running.report().get('accounting')}")
+
+
+def balanced(arms: dict, count: int) -> None:
+    for name, arm in arms.items():
+        assert arm["eligible"] == arm["sampled"] == arm["captured"] == count, (name, arm)
+        assert (arm["dropped"], arm["pending"], arm["lost"]) == ({}, 0, 0), (name, arm)
+
+
+def test_collectors_that_come_and_go_change_no_figure(bootstrap, tmp_path):
+    """One, two and three collectors of one group under load, kill -9 among them: all stored once."""
+    with contextlib.ExitStack() as stack:
+        primary = stack.enter_context(engine(tmp_path, "primary", **QUICK))
+        candidate = stack.enter_context(engine(tmp_path, "fp8", seed=1, **QUICK))
+        arms = {"fp8": {"role": "candidate", "url": candidate, "sample": 1.0}}
+        stream = kafka(bootstrap, tmp_path)
+        running = stack.enter_context(stage(tmp_path, primary, arms, stream=stream))
+        # Further collectors write to the store of the first, over its HTTP interface.
+        tree = yaml.safe_load(running.config.read_text())
+        tree["store"] = {"clickhouse": {"url": f"http://127.0.0.1:{running.store}"}}
+        more = tmp_path / "more.yaml"
+        more.write_text(yaml.safe_dump(tree))
+
+        def collector() -> subprocess.Popen:
+            log = stack.enter_context((tmp_path / "more.log").open("ab"))
+            return subprocess.Popen([*SHADOW, "collect", "-c", str(more)], stdout=log, stderr=log)
+
+        over, sent = asyncio.Event(), 0
+
+        async def load() -> None:
+            nonlocal sent
+            while not over.is_set():
+                await crowd(running.port, 20, 5, f"come and go {sent}")
+                sent += 20
+
+        async def scene() -> None:
+            loading = asyncio.ensure_future(load())
+            first = collector()
+            await asyncio.sleep(4.0)
+            second = collector()
+            await asyncio.sleep(4.0)
+            first.kill()
+            await asyncio.to_thread(first.wait)
+            await asyncio.sleep(1.0)
+            second.terminate()
+            assert await asyncio.to_thread(second.wait, 40) == 0
+            over.set()
+            await loading
+
+        asyncio.run(scene())
+        assert sent >= 100
+        balanced(settled(running, sent), sent)
+
+
+def test_a_broker_that_is_away_is_said_and_waited_for(own_broker, tmp_path):
+    """Kafka killed under load: clients notice nothing, /readyz says so, all is stored afterwards."""
+    count = 60
+    with contextlib.ExitStack() as stack:
+        (tmp_path / "broker").mkdir()
+        cluster = own_broker(tmp_path / "broker")
+        stack.callback(cluster.close)
+        primary = stack.enter_context(engine(tmp_path, "primary", **QUICK))
+        candidate = stack.enter_context(engine(tmp_path, "fp8", seed=1, **QUICK))
+        arms = {"fp8": {"role": "candidate", "url": candidate, "sample": 1.0}}
+        stream = kafka(cluster.bootstrap, tmp_path)
+        running = stack.enter_context(stage(tmp_path, primary, arms, stream=stream))
+        ready = f"http://127.0.0.1:{running.health}/readyz"
+        asyncio.run(crowd(running.port, count // 3, 5, "before"))
+        cluster.nodes[0].kill()
+        asyncio.run(crowd(running.port, count // 3, 5, "while it is away"))
+        until(lambda: not answers(ready), 40, "a /readyz that says so")
+        with pytest.raises(urllib.error.HTTPError) as unready:
+            urllib.request.urlopen(ready, timeout=5)
+        with unready.value as error:
+            assert b"kafka at" in error.read()
+        cluster.nodes[0].start()
+        cluster.await_ready()
+        asyncio.run(crowd(running.port, count // 3, 5, "after"))
+        until(lambda: answers(ready), 60, "a /readyz that is ready again")
+        balanced(settled(running, count), count)
+
+
+def test_a_wrong_password_is_one_line_within_ten_seconds(cluster, tmp_path):
+    """The collector says that it could not log in, and keeps its exit status for scripts."""
+    policy = {
+        "experiment": "e",
+        "capture": "text",
+        "primary": {"url": "http://127.0.0.1:9"},
+        "stream": kafka(cluster.sasl, tmp_path),
+        "store": {"embedded": str(tmp_path / "store"), "listen": f"127.0.0.1:{free_port()}"},
+        "admin": {"collector": f"127.0.0.1:{free_port()}"},
+    }
+    policy["stream"]["kafka"] |= {
+        "sasl_mechanism": "PLAIN",
+        "sasl_user": "shadow",
+        "sasl_password": "${WRONG}",
+        "connect_timeout": "8s",
+    }
+    path = tmp_path / "wrong.yaml"
+    path.write_text(yaml.safe_dump(policy))
+    began = time.monotonic()
+    with subprocess.Popen(
+        [*SHADOW, "collect", "-c", str(path)],
+        env={**os.environ, "WRONG": "not-it"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            address = policy["admin"]["collector"]
+            said = until(lambda: _reason(address), 20, "a reason in /readyz")
+            assert time.monotonic() - began < 16
+            assert "log in" in said
+            assert "not-it" not in said
+        finally:
+            process.terminate()
+            process.wait(40)
+
+
+def _reason(address: str) -> str | None:
+    """What /readyz gives as the reason, once it speaks of Kafka."""
+    try:
+        urllib.request.urlopen(f"http://{address}/readyz", timeout=2).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read().decode()
+            return text if "kafka" in text else None
+    except (TimeoutError, urllib.error.URLError):
+        return None
+    return None
