@@ -39,7 +39,7 @@ it in memory and publishes nothing."""
 
 def page(results: Mapping[str, Result]) -> str:
     """The whole page; a benchmark without a result is left out."""
-    sections = {"relay": relay, "collector": collector, "report": report}
+    sections = {"relay": relay, "decode": decode, "collector": collector, "report": report}
     parts = [_OPENING, *(show(results[name]) for name, show in sections.items() if name in results)]
     return "\n\n".join(parts) + "\n"
 
@@ -210,6 +210,37 @@ _LABELS = {
     "report_by_itself_s": "report, opening the folder itself: s",
     "report_by_itself_peak_mib": "its peak memory, MiB",
 }
+
+
+_SHAPES = {
+    "short": "100 tokens an answer",
+    "long": "4,000 tokens in one",
+    "usage": "usage on every event",
+    "logprobs": "log-probabilities on every event",
+    "crlf": "CRLF line ends",
+}
+DECODE_BOUND = 2.5
+
+
+def decode(result: Result) -> str:
+    """Reading an answer, in multiples of json.loads of its events."""
+    figures = result["figures"]
+    rows = [
+        [label, digits(figures[f"ratio_{shape}"]), digits(figures[f"us_an_event_{shape}"])]
+        for shape, label in _SHAPES.items()
+    ]
+    worst = max(figures[f"ratio_{shape}"] for shape in _SHAPES)
+    kept = "kept" if worst <= DECODE_BOUND else "**missed**"
+    head = ["", "times json.loads", "us an event"]
+    said = f"The bound of {DECODE_BOUND:g} times is {kept}: {digits(worst)} at most."
+    parts = [
+        "## Reading answers",
+        result["how"].strip(),
+        provenance(result),
+        table(head, rows),
+        said,
+    ]
+    return "\n\n".join(parts)
 
 
 def collector(result: Result) -> str:

@@ -112,3 +112,13 @@ def test_single_figures_are_labelled():
     assert "| exchanges a second | 1,230 |" in text
     assert "| report, store served: s | 2.00 |" in text
     assert text.index("## The collector") < text.index("## The report")
+
+
+def test_decode_says_whether_its_bound_is_kept():
+    """The worst shape decides; a figure above 2.5 is a miss, and is said to be one."""
+    shapes = ("short", "long", "usage", "logprobs", "crlf")
+    figures = {f"{kind}_{shape}": 2.0 for kind in ("ratio", "us_an_event") for shape in shapes}
+    result = {**RELAY, "how": "How.", "figures": figures}
+    assert "is kept: 2.00 at most" in page({"decode": result})
+    figures["ratio_usage"] = 2.6
+    assert "is **missed**: 2.60 at most" in page({"decode": result})
