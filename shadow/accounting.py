@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from shadow.counters import Counters, Name, read_counters
@@ -78,12 +78,16 @@ class Ledger:
 
     def add(self, arm: str, counter: str, reason: str = "", n: int = 1) -> None:
         """Count. About 0.4 µs."""
-        name = (arm, counter, reason)
         with self._lock:
-            cell = self._cells.get(name)
-            if cell is None:
-                cell = self._counters.cell(name)
-            self._view[cell] += n
+            self._view[self._counters.cell((arm, counter, reason))] += n
+
+    def add_all(self, names: Iterable[Name]) -> None:
+        """Count each once, all at the same moment; half of what as many `add` take."""
+        cells, view = self._cells, self._view
+        with self._lock:
+            for name in names:
+                cell = cells.get(name)
+                view[self._counters.cell(name) if cell is None else cell] += 1
 
     def opened(self, arrived_at: int) -> int:
         """A request that arrived at `arrived_at` (UTC, ns) is open: its token, held once."""
@@ -103,11 +107,22 @@ class Ledger:
         client's stream must not break over it.
         """
         with self._lock:
-            left = self._holds.get(token, 0) - 1
-            if left > 0:
-                self._holds[token] = left
-            elif left == 0:
-                del self._holds[token], self._arrivals[token]
+            self._let_go(token)
+
+    def captured(self, records: Iterable[tuple[str, int]]) -> None:
+        """These (arm, token) are on the stream: counted and released in one go."""
+        view, cell = self._view, self._counters.cell
+        with self._lock:
+            for arm, token in records:
+                view[cell((arm, "captured", ""))] += 1
+                self._let_go(token)
+
+    def _let_go(self, token: int) -> None:
+        left = self._holds.get(token, 0) - 1
+        if left > 0:
+            self._holds[token] = left
+        elif left == 0:
+            del self._holds[token], self._arrivals[token]
 
     def low_water(self, now: int) -> int:
         """The oldest open arrival, `now` at most (UTC, ns)."""

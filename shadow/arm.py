@@ -41,6 +41,8 @@ class Arm:
         self.publisher = publisher
         self.open: dict[ArmRequest, None] = {}
         """In the order of their starts, which is the order of their deadlines."""
+        self.sampled = (name, "eligible", ""), (name, "sampled", "")
+        self.not_sampled = (name, "eligible", ""), (name, "skipped", "not_sampled")
         self._concurrency = settings.concurrency
         self._deadline_ns = int(settings.deadline * 1e9)
         self.side = Side(

@@ -130,7 +130,7 @@ class Capture:
         self._ends = array("q")
         self._pieces: list[bytes] = []
         self._head_bytes = 0
-        self._tail: deque[bytes] = deque()
+        self._tail: deque[bytes] | None = None  # made when it is needed: 0.2 µs an answer
         self._tail_bytes = 0
         self._total = 0
 
@@ -155,6 +155,8 @@ class Capture:
 
     def _overflow(self, pieces: list[bytes]) -> None:
         """Beyond the head: keep the newest bytes, at least `answer_tail` of them."""
+        if self._tail is None:
+            self._tail = deque()
         for whole in pieces:
             room = self._side.answer_bytes - self._head_bytes
             if room > 0:
@@ -224,7 +226,9 @@ class Capture:
 
     def _body(self) -> tuple[bytes, int, int]:
         """(kept bytes, how many are missing before the tail, the tail's length if any are)."""
-        head = b"".join(self._pieces)
+        head = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        if self._tail is None:
+            return head, 0, 0
         spare = len(head) + self._side.answer_tail
         tail = b"".join(self._tail)
         missing = max(self._total - spare, 0)

@@ -60,14 +60,24 @@ class Mirror:
             self.skip(self.arms, reason)
             return None
         pair_id = new_pair_id()
-        drawn = self._sampler.draw(pair_id)
-        chosen = [arm for arm in self.arms if drawn < arm.sample]
+        chosen = self._chosen(pair_id)
         if not chosen:
             self.skip(self.arms, "not_sampled")
             return None
         arrived_at = time.time_ns()
         request = Request(head, pair_id, arrived_at, self.ledger.opened(arrived_at))
         return Plan(self, request, chosen, start_ns)
+
+    def _chosen(self, pair_id: str) -> list[Arm]:
+        """The arms that get it; drawn for, 1.3 µs, only where a rate stands between 0 and 1."""
+        drawn = 0.0
+        chosen = []
+        for arm in self.arms:
+            if not drawn and 0.0 < arm.sample < 1.0:
+                drawn = self._sampler.draw(pair_id)
+            if drawn < arm.sample:
+                chosen.append(arm)
+        return chosen
 
     def _skip_reason(self, head: RequestHead) -> str:
         if head.marked:

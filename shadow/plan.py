@@ -146,12 +146,7 @@ class Plan:
             self._mirror.ledger.release(self.request.token)
 
     def _count(self) -> None:
-        ledger = self._mirror.ledger
-        ledger.add(PRIMARY, "eligible")
-        ledger.add(PRIMARY, "sampled")
+        names = [(PRIMARY, "eligible", ""), (PRIMARY, "sampled", "")]
         for arm in self._mirror.arms:
-            ledger.add(arm.name, "eligible")
-            if arm in self._arms:
-                ledger.add(arm.name, "sampled")
-            else:
-                ledger.add(arm.name, "skipped", "not_sampled")
+            names += arm.sampled if arm in self._arms else arm.not_sampled
+        self._mirror.ledger.add_all(names)

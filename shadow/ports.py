@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from shadow.counters import Name
 from shadow.metrics import Totals
 from shadow.relay.addresses import Lookup, look_up
 from shadow.stream import Message
@@ -23,6 +25,9 @@ class Ledger(Protocol):
 
     def add(self, arm: str, counter: str, reason: str = "", n: int = 1) -> None:
         """Count; cheap."""
+
+    def add_all(self, names: Iterable[Name]) -> None:
+        """Count each once, at the same moment."""
 
     def opened(self, arrived_at: int) -> int:
         """A token, held once: the request that arrived then is open."""

@@ -75,8 +75,10 @@ class Sender:
             for item, _ in going:
                 self.drop(item, "shutdown")
             raise
-        for index, (item, _) in enumerate(going):
-            self._count(item, refused.get(index))
+        for index, reason in refused.items():
+            self.drop(going[index][0], reason)
+        stored = (item for index, (item, _) in enumerate(going) if index not in refused)
+        self._ledger.captured((item.arm, item.token) for item in stored)
 
     def account(self, record: Accounting) -> bool:
         """Store an accounting record; False: the log is full, the next record says it all."""
@@ -95,13 +97,6 @@ class Sender:
             self._producer = None
         if self.last_error is None:
             self.last_error = "closed"
-
-    def _count(self, item: Publishable, refused: DropReason | None) -> None:
-        if refused:
-            self.drop(item, refused)
-            return
-        self._ledger.add(item.arm, "captured")
-        self._ledger.release(item.token)
 
     def _encode_all(self, batch: Sequence[Queued]) -> list[tuple[Publishable, Message]]:
         """What could be encoded, in order, in slices that leave the loop its time."""

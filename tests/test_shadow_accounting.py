@@ -113,6 +113,22 @@ def test_two_threads_lose_no_count_and_no_sequence(tmp_path):
     assert (record.high_sequence, record.dropped_sequences) == (15000, 15000)
 
 
+def test_counting_in_one_go_counts_as_one_by_one(tmp_path):
+    """Names that are new and known, one of them twice; a record's capture also lets go of it."""
+    with opened(tmp_path) as (ledger, _):
+        ledger.add("fp8", "sampled")
+        ledger.add_all([("fp8", "sampled", ""), ("fp8", "eligible", ""), ("fp8", "eligible", "")])
+        shared, other = ledger.opened(5), ledger.opened(6)
+        ledger.hold(shared)
+        ledger.captured([("primary", shared), ("fp8", other), ("fp8", other)])
+        values = ledger.values()
+        assert (values["fp8", "sampled", ""], values["fp8", "eligible", ""]) == (2, 2)
+        assert (values["primary", "captured", ""], values["fp8", "captured", ""]) == (1, 2)
+        assert ledger.low_water(9) == 5
+        ledger.captured([("fp8", shared)])
+        assert ledger.low_water(9) == 9
+
+
 def test_low_water_is_the_oldest_request_that_is_open_queued_or_spooled(tmp_path):
     """A request is closed when its last record is stored or dropped, whatever order they end in."""
     with opened(tmp_path) as (ledger, _):

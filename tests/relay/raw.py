@@ -181,6 +181,10 @@ class FakeLedger:
         key = (arm, counter, reason)
         self.counts[key] = self.counts.get(key, 0) + n
 
+    def add_all(self, names) -> None:
+        for name in names:
+            self.add(*name)
+
     def opened(self, arrived_at: int) -> int:
         self._token += 1
         self.held[self._token] = 1
