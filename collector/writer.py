@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clickhouse_connect.driver.exceptions import DataError
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from clickhouse_connect.driver.client import Client
+
+T = TypeVar("T")
 
 # What a value that does not fit its column's type raises while the client writes it down.
 _VALUE_ERRORS = (TypeError, ValueError, OverflowError, AttributeError, struct.error, DataError)
@@ -93,6 +95,16 @@ class Writer:
             return []
         return self._part(table, columns, rows, token, 0)
 
+    def patiently(self, action: Callable[[], T]) -> T:
+        """Do it, waiting for a store that is away.
+
+        Raises:
+            StoreUnavailable: the store did not come back within the backoff's limit.
+        """
+        return patiently(
+            action, StoreUnavailable, self._backoff, self._clock, self._sleep, self._told
+        )
+
     def _part(
         self,
         table: str,
@@ -101,14 +113,7 @@ class Writer:
         token: str,
         first: int,
     ) -> list[Refused]:
-        refused = patiently(
-            lambda: self._once(table, columns, rows, token),
-            StoreUnavailable,
-            self._backoff,
-            self._clock,
-            self._sleep,
-            self._told,
-        )
+        refused = self.patiently(lambda: self._once(table, columns, rows, token))
         if refused is None:
             return []
         if len(rows) == 1:

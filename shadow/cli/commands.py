@@ -149,6 +149,41 @@ def gate(config_path: Path, candidate: str | None, form: str) -> int:
 
 @cli.command()
 @config_option
+@click.option("--subject", required=True, help="The value of the header that `subject` configures.")
+@click.option("--all", "measures", is_flag=True, help="Measures too, not only texts.")
+def purge(config_path: Path, subject: str, measures: bool) -> int:  # noqa: FBT001 click calls by name
+    """Forget whom a header's value names: in the store, and when records are delivered again."""
+    from shadow.cli.purging import purge as start
+
+    return start(read_config(config_path), subject, measures=measures)
+
+
+@cli.command()
+@click.argument("pairs", type=click.Path(path_type=Path))
+@click.option(
+    "--policy",
+    "policy_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Margins and error levels (YAML).  [default: the default policy]",
+)
+@click.option("--candidate", help="Which candidate; required where there are several.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines to read, or report.json for programs.",
+)
+def judge(pairs: Path, policy_path: Path | None, candidate: str | None, form: str) -> int:
+    """Judge a file of pairs (PAIRS), JSON a line, and exit as the gate does."""
+    from shadow.cli.judging import judge as start
+
+    return start(pairs, policy_path, candidate, form)
+
+
+@cli.command()
+@config_option
 def config(config_path: Path) -> int:
     """Check a configuration and print it resolved, secrets masked."""
     from shadow.cli.services import show_config

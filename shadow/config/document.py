@@ -15,7 +15,7 @@ M = TypeVar("M", bound=BaseModel)
 
 PREFIX = "SHADOW__"
 SECRET_KEYS = frozenset(
-    {"password", "token", "sasl_password", "authorization", "x-api-key", "api-key"}
+    {"password", "token", "sasl_password", "authorization", "x-api-key", "api-key", "salt"}
 )
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

@@ -69,7 +69,13 @@ def test_retention_follows_the_configuration(client, database):
     kept = client.query(
         "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND create_table_query NOT LIKE '%TTL%'"
     )
-    assert {row[0] for row in kept.result_rows} == {"verdicts", "waivers", "events", "migrations"}
+    assert {row[0] for row in kept.result_rows} == {
+        "verdicts",
+        "waivers",
+        "events",
+        "purges",
+        "migrations",
+    }
 
 
 def test_rows_past_their_retention_leave(client, database):

@@ -1,0 +1,39 @@
+"""`shadow purge`: forget a subject, now and when its records are delivered again."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from shadow.cli.reading import store
+from shadow.config import Config, ConfigError
+from shadow.config.model import ClickHouseStore
+from shadow.config.subject import Subject
+from shadow.subject import subject_of
+
+
+def purge(config: Config, value: str, *, measures: bool) -> int:
+    """Forget all that has arrived of the person whom `value` of the configured header names.
+
+    Raises:
+        ConfigError: no header is configured, or the store cannot be reached.
+    """
+    from collector.purge import purge as forget
+    from collector.store import StoreError
+
+    said: Subject | None = getattr(config, "subject", None)
+    if said is None:
+        raise ConfigError("subject: not configured, so no record says whose it is")
+    subject = subject_of(value.encode(), said.salt)
+    cluster = config.store.clickhouse.cluster if isinstance(config.store, ClickHouseStore) else None
+    try:
+        with store(config) as client:
+            found = forget(client, subject, time.time_ns(), measures=measures, cluster=cluster)
+    except StoreError as error:
+        raise ConfigError(f"store: not all is purged, do it again: {error}") from None
+    click.echo(
+        f"subject {subject}: {found.bodies} texts, {found.dead_letters} dead letters", nl=False
+    )
+    click.echo(f", {found.exchanges} exchanges with their pairs" if measures else "")
+    return 0
