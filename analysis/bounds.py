@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from analysis.compare.sample import Sample
 from analysis.metrics import Metric
 from analysis.statistics.betting import bound
-from analysis.statistics.blocks import Spread, half_width
+from analysis.statistics.betting import log_evidence as betting_log_evidence
+from analysis.statistics.blocks import MIN_BLOCKS, MIN_EFFECTIVE, Spread, half_width
+from analysis.statistics.boundary import t_log_evidence, tuned_rho2
 
 MOST_BLOCKS = 10**7
 
@@ -46,10 +48,35 @@ def harm_margin(metric: Metric, margin: float) -> float:
     return math.log1p(margin) if metric.better != "higher" else -math.log1p(-margin)
 
 
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Where harm must lie: above `fail` it fails, at or below `succeed` it passes."""
+
+    fail: float
+    succeed: float
+
+
+def edges(metric: Metric, margin: float, improve: float | None = None) -> Edges:
+    """The edges of a margin; with a goal of improvement it passes only beyond that.
+
+    Args:
+        metric: its metric.
+        margin: as a fraction: harm beyond it fails.
+        improve: as a fraction: 10 % less of a time is -ln 0.9, 10 % more tokens a second ln 1.1.
+    """
+    worst = harm_margin(metric, margin)
+    if improve is None:
+        return Edges(worst, worst)
+    if metric.kind == "share":
+        return Edges(worst, -improve)
+    better = -math.log1p(improve) if metric.better == "higher" else math.log1p(-improve)
+    return Edges(worst, better)
+
+
 def bounds(
     sample: Sample,
     metric: Metric,
-    margin: float | None,
+    at: Edges | None,
     alpha_reject: float,
     alpha_promote: float,
     planned: int,
@@ -59,7 +86,7 @@ def bounds(
     Args:
         sample: what was seen.
         metric: its metric.
-        margin: as a fraction; None where the metric is not gated.
+        at: the edges; None where the metric is not gated.
         alpha_reject: one-sided level of the lower bound.
         alpha_promote: one-sided level of the upper bound.
         planned: the number of blocks at which the boundary is tightest.
@@ -79,31 +106,47 @@ def bounds(
     if sample.counts is not None:
         low = min(low, bound(*sample.counts, alpha_reject, 1))
         high = max(high, bound(*sample.counts, alpha_promote, -1))
-    edge = math.inf if margin is None else harm_margin(metric, margin)
-    gated = margin is not None
     return Bounds(
         harm_low=low,
         harm_high=high,
-        fails=gated and low > edge,
-        passes=gated and high <= edge,
+        fails=at is not None and low > at.fail,
+        passes=at is not None and high <= at.succeed,
         alpha_reject=alpha_reject,
         alpha_promote=alpha_promote,
     )
 
 
+def noise_floor(sample: Sample, alpha: float, planned: int) -> float:
+    """The half-width that this sample's noise leaves at `planned` blocks; infinite for few blocks.
+
+    Args:
+        sample: best of the control against the primary: nothing differs there but noise.
+        alpha: one-sided level.
+        planned: the number of blocks that was planned for.
+    """
+    seen = sample.spread
+    if seen.blocks < MIN_BLOCKS or not math.isfinite(sample.estimate):
+        return math.inf
+    growth = planned / seen.blocks
+    then = Spread(planned, seen.effective * growth, seen.se / math.sqrt(growth))
+    return half_width(then, alpha, planned)
+
+
 def remaining(
-    sample: Sample, metric: Metric, limits: Bounds, margin: float, planned: int
+    sample: Sample, metric: Metric, limits: Bounds, at: Edges, planned: int
 ) -> float | None:
     """About how many more pairs decide, if all goes on as it is; None where that cannot be said.
 
     The number of blocks is raised by 5 % a step until the half-width is less than the distance
-    of the harm to the margin; for shares the betting part is not looked at.
+    of the harm to the nearest edge that it may cross; for shares the betting part is not looked at.
     """
     seen = sample.spread
-    gap = harm_margin(metric, margin) - side(metric) * sample.estimate
-    if seen.blocks < 2 or not math.isfinite(gap) or gap == 0:
+    harm = side(metric) * sample.estimate
+    gap = at.succeed - harm if harm < at.succeed else at.fail - harm
+    passing = gap > 0 and harm < at.succeed
+    if seen.blocks < 2 or not math.isfinite(gap) or (gap >= 0 and not passing):
         return None
-    alpha = limits.alpha_promote if gap > 0 else limits.alpha_reject
+    alpha = limits.alpha_promote if passing else limits.alpha_reject
     growth = 1.0
     while seen.blocks * growth < MOST_BLOCKS:
         growth *= 1.05
@@ -113,3 +156,19 @@ def remaining(
         if half_width(grown, alpha, planned) < abs(gap):
             return sample.pairs * (growth - 1)
     return None
+
+
+def log_evidence(sample: Sample, metric: Metric, edge: float, planned: int) -> float:
+    """The log of an e-value against harm <= edge; for shares the lesser of both ways to see it.
+
+    Source: the mixture of Lai 1976 (t), and betting (2010.09686); both must agree.
+    """
+    harm = side(metric) * sample.estimate
+    seen = sample.spread
+    if not math.isfinite(harm) or seen.blocks < MIN_BLOCKS or seen.effective < MIN_EFFECTIVE:
+        return 0.0
+    rho2 = tuned_rho2(0.1, planned * seen.effective / seen.blocks)
+    by_blocks = t_log_evidence((harm - edge) / seen.se, math.floor(seen.effective), rho2)
+    if sample.counts is None:
+        return by_blocks
+    return min(by_blocks, betting_log_evidence(*sample.counts, edge, 1))

@@ -58,6 +58,7 @@ def gate(
         "verdict": parts[name]["verdict"],
         "reason": parts[name]["reason"],
         "config_hash": report["config_hash"],
+        "waivers": parts[name].get("waivers", {}),
     }
     return _answer(facts, form)
 
@@ -66,6 +67,14 @@ def _answer(facts: Mapping[str, Any], form: str) -> Answer:
     keys = ("experiment", "comparison", "candidate", "verdict", "reason", "config_hash")
     code = EXIT.get(facts["verdict"], HOLD)
     if form == "json":
-        return Answer(code, json.dumps({key: facts.get(key) for key in keys}))
+        waived = {"waivers": facts["waivers"]} if facts.get("waivers") else {}
+        return Answer(code, json.dumps({key: facts.get(key) for key in keys} | waived))
     who = f"{facts['candidate']}: " if facts.get("candidate") else ""
-    return Answer(code, f"{who}{facts['verdict']}: {facts['reason']}")
+    return Answer(code, f"{who}{facts['verdict']}{_waived(facts)}: {facts['reason']}")
+
+
+def _waived(facts: Mapping[str, Any]) -> str:
+    """`promote (waived: e2e.p95 by ann until …)`: what people traded knowingly is never silent."""
+    waivers = facts.get("waivers") or {}
+    told = "; ".join(f"{name} {how}" for name, how in waivers.items())
+    return f" (waived: {told})" if told else ""

@@ -1,6 +1,6 @@
 """What a person decides beforehand: margins, error levels, blocks. policy.yaml, checked.
 
-Percentages are relative, pp absolute. A key whose feature is to come is refused, never ignored.
+Percentages are relative, pp absolute.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Annotated, Any, Literal, Self
+from dataclasses import replace
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -20,12 +21,12 @@ from pydantic import (
     model_validator,
 )
 
-from analysis.metrics import split
+from analysis.metrics import FAMILIES, STATISTICS, Family, Kind, Metric, metrics, split
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*", re.ASCII)
 _MARGIN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|pp)\s*", re.ASCII)
-DEADLINE_SLACK = "20%"
+SEGMENTS = ("model", "route", "streamed", "prompt_tokens", "output_tokens", "cached")
 
 
 def _duration(value: object) -> float:
@@ -44,23 +45,20 @@ def _margin(value: object) -> str:
     return f"{float(match[1]):g}{match[2]}"
 
 
-def _not_yet(what: str) -> BeforeValidator:
-    def refuse(_value: object) -> object:
-        raise ValueError(f"not yet: {what} is not in this version; leave the key out")
-
-    return BeforeValidator(refuse)
-
-
-def _goal(value: object) -> object:
-    if str(value).startswith("improve"):
-        raise ValueError("not yet: goal: improve is not in this version; write not_worse")
-    return value
+def _goal(value: object) -> str:
+    words = str(value).split(maxsplit=1)
+    if words == ["not_worse"]:
+        return "not_worse"
+    if len(words) != 2 or words[0] != "improve":
+        raise ValueError("write not_worse, or improve with its size: improve 10%")
+    return f"improve {_margin(words[1])}"
 
 
-def _slack(value: object) -> object:
-    if str(value) != DEADLINE_SLACK:
-        raise ValueError(f"not yet: only {DEADLINE_SLACK} is in this version")
-    return value
+def _slack(value: object) -> str:
+    match = _MARGIN.fullmatch(str(value))
+    if match is None or match[2] != "%":
+        raise ValueError(f"{value!r} is not a share of the primary's time: write 20%")
+    return f"{float(match[1]):g}%"
 
 
 Duration = Annotated[float, BeforeValidator(_duration), PlainSerializer(lambda s: f"{s:g}s")]
@@ -118,16 +116,35 @@ class Gated(_Model):
     """One gated METRIC.STATISTIC."""
 
     margin: Margin
-    goal: Annotated[Literal["not_worse"], BeforeValidator(_goal)] = "not_worse"
+    goal: Annotated[str, BeforeValidator(_goal)] = "not_worse"
+    """Or `improve BY`: it passes only where it is better by that much at least."""
     critical: bool = True
     """Its fail rejects; a fail of a metric that is not critical holds."""
-    direction: Annotated[Any, _not_yet("direction, for metrics of one's own,")] = None
-    family: Annotated[Any, _not_yet("family, for metrics of one's own,")] = None
+    direction: Literal["lower", "higher"] | None = None
+    """Which side is better; stated for one's own metrics alone, and where neither side is."""
+    family: Family | None = None
+    """Of one's own metrics."""
 
     @property
     def margin_fraction(self) -> float:
         """5% -> 0.05; 0.5pp -> 0.005."""
-        return float(self.margin.rstrip("%p")) / 100
+        return _fraction(self.margin)
+
+    @property
+    def improve_fraction(self) -> float | None:
+        """`improve 10%` -> 0.1; None for not_worse."""
+        return None if self.goal == "not_worse" else _fraction(self.goal.split()[1])
+
+
+def _fraction(amount: str) -> float:
+    return float(amount.rstrip("%p")) / 100
+
+
+class Tap(_Model):
+    """What should come by."""
+
+    expected: float = Field(default=1.0, gt=0, le=1)
+    """Share of requests that should arrive."""
 
 
 def _default_metrics() -> dict[str, Gated]:
@@ -151,22 +168,68 @@ class Policy(_Model):
     """No promotion before the judged arrivals span this long; 0s asks for none."""
     warm_up: WarmUp = WarmUp()
     coverage: float = Field(default=0.95, ge=0, le=1)
-    deadline_slack: Annotated[str, BeforeValidator(_slack)] = DEADLINE_SLACK
-    tap: Annotated[Any, _not_yet("tap")] = None
-    segments: Annotated[Any, _not_yet("a verdict by segments")] = None
+    deadline_slack: Annotated[str, BeforeValidator(_slack)] = "20%"
+    """A deadline proves a candidate slow only where it lies so far beyond the primary's time."""
+    tap: Tap = Tap()
+    segments: tuple[str, ...] = SEGMENTS
     metrics: dict[str, Gated] = Field(default_factory=_default_metrics)
+
+    @property
+    def slack_fraction(self) -> float:
+        """20% -> 0.2."""
+        return _fraction(self.deadline_slack)
+
+    @field_validator("segments")
+    @classmethod
+    def _segments(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [name for name in value if name not in SEGMENTS]
+        if unknown:
+            raise ValueError(f"{unknown[0]}: there is no such segment; write {', '.join(SEGMENTS)}")
+        return value
 
     @field_validator("metrics")
     @classmethod
     def _known(cls, value: dict[str, Gated]) -> dict[str, Gated]:
         for name, gated in value.items():
-            metric, _ = split(name)
+            metric, _ = _resolved(name, gated)
             if metric.better == "either":
-                raise ValueError(f"{name}: not yet: it has no better side, so it cannot be gated")
+                raise ValueError(f"{name}: it has no better side; state direction: lower or higher")
             wanted = "pp" if metric.kind == "share" else "%"
-            if not gated.margin.endswith(wanted):
-                raise ValueError(f"{name}: its margin is in {wanted}, not {gated.margin}")
+            amounts = [gated.margin, *gated.goal.split()[1:]]
+            for amount in amounts:
+                if not amount.endswith(wanted):
+                    raise ValueError(f"{name}: its margin is in {wanted}, not {amount}")
         return value
+
+    def metric_of(self, name: str) -> tuple[Metric, str]:
+        """METRIC.STATISTIC as its metric and statistic, one's own metrics with them.
+
+        Raises:
+            ValueError: as `analysis.metrics.split`.
+        """
+        gated = self.metrics.get(name)
+        return split(name) if gated is None else _resolved(name, gated)
+
+
+def _resolved(name: str, gated: Gated) -> tuple[Metric, str]:
+    word, _, statistic = name.rpartition(".")
+    if word in metrics():
+        metric, statistic = split(name)
+        if gated.family or (gated.direction and metric.better != "either"):
+            raise ValueError(f"{name}: direction and family belong to one's own metrics")
+        return replace(metric, better=gated.direction or metric.better), statistic
+    if gated.direction is None or gated.family is None:
+        more = f"one's own states direction (lower, higher) and family ({', '.join(FAMILIES)})"
+        raise ValueError(f"{name}: there is no such metric; docs/metrics.md lists them; {more}")
+    kinds: tuple[Kind, ...] = ("time", "share")
+    kind = next((kind for kind in kinds if statistic in STATISTICS[kind]), None)
+    if not word or kind is None:
+        raise ValueError(
+            f"{name}: one's own metric has the statistics p50, p90, p95, p99, mean, rate"
+        )
+    own = "one's own; a ratio of values, or 0 and 1 for a rate"
+    unit = "share" if kind == "share" else ""
+    return Metric(word, unit, kind, gated.direction, gated.family, own, "null", "-"), statistic
 
 
 def policy_hash(policy: Policy) -> str:

@@ -26,6 +26,7 @@ class Facts:
     margin: float | None
     extra_pairs: float | None
     extra_minutes: float | None
+    improve: float | None = None
 
 
 def sentence(facts: Facts, metric: Metric, sample: Sample | None, limits: Bounds | None) -> str:
@@ -38,10 +39,14 @@ def sentence(facts: Facts, metric: Metric, sample: Sample | None, limits: Bounds
     if facts.margin is None:
         return f"{seen} ({ends(low, high, of)}), not gated."
     limit = change(facts.margin * side(metric), of)
+    goal = change(-(facts.improve or 0) * side(metric), of)
     if facts.state == "fail":
         least = change(low if side(metric) > 0 else high, of)
         risk = f"a false alarm in at most {limits.alpha_reject:.2%} of such runs"
         return f"{seen} (at least {least}, {risk}), beyond the limit of {limit}."
+    if facts.improve is not None:
+        met = "the goal is met" if facts.state == "pass" else facts.reason
+        return f"{seen} ({ends(low, high, of)}); {met}; the goal is {goal}{_more(facts)}."
     if facts.state == "pass":
         return f"{seen} (always-valid: {ends(low, high, of)}), within the limit of {limit}."
     return f"{seen} ({ends(low, high, of)}); {facts.reason}; the limit is {limit}{_more(facts)}."
@@ -49,10 +54,11 @@ def sentence(facts: Facts, metric: Metric, sample: Sample | None, limits: Bounds
 
 def _difference(facts: Facts, metric: Metric, sample: Sample) -> str:
     shown = change(delta(metric, sample.estimate), unit(metric))
-    word = _WORDS[metric.kind][1 if shown.startswith("-") else 0]
-    verb = "is" if metric.kind == "time" else "has"
+    kind = "ratio" if metric.kind == "time" and metric.unit != "ms" else metric.kind
+    word = _WORDS[kind][1 if shown.startswith("-") else 0]
+    verb = "is" if kind == "time" else "has"
     if float(shown.split()[0]) == 0:
-        return f"{facts.candidate} {verb} {_EQUAL[metric.kind]} {facts.reference}"
+        return f"{facts.candidate} {verb} {_EQUAL[kind]} {facts.reference}"
     return f"{facts.candidate} {verb} {shown[1:]} {word} than {facts.reference}"
 
 

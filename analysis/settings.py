@@ -19,6 +19,7 @@ class Settings:
         control: name of the control arm, where there is one.
         comparisons: the comparison's id, for every candidate and the control.
         policy: thresholds and error levels.
+        deadlines_s: each arm's deadline; what it cuts off within the slack says nothing.
         builds: what each arm runs, in words; the n-th comparison of a build has a smaller alpha.
     """
 
@@ -29,6 +30,7 @@ class Settings:
     control: str | None = None
     policy: Policy = field(default_factory=Policy)
     builds: Mapping[str, str] = field(default_factory=dict)
+    deadlines_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def policy_hash(self) -> str:

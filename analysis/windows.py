@@ -162,6 +162,9 @@ def _build(
         "seconds": settings.window_seconds,
         "from_ns": run.from_s * 10**9,
         "until_ns": run.until_s * 10**9,
+        "deadline_ms": settings.deadlines_s.get(arm, 0.0) * 1000,
+        "control_deadline_ms": settings.deadlines_s.get(references[-1], 0.0) * 1000,
+        "slack": settings.policy.slack_fraction,
         "warm_up_ns": min(warm_up_ns, FOREVER_NS),
         "version": version,
     }

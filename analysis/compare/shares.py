@@ -6,30 +6,31 @@ from analysis.compare.sample import Ints, Sample, Windows, per_block
 
 
 def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
-    """Mean of Z = 1{this arm} - 1{reference}; psi_k = Σ_k (Z - mean Z) / mean pairs of a block.
+    """Weighted mean of Z = 1{this arm} - 1{reference}; psi_k = Σ_k w(Z - mean Z) / mean weight.
 
     A block's variance is at least p̃(1-p̃)/m, p̃ = (bad + 2)/(pairs + 4) over all pairs, bad
     those that differ, m pairs a block: no failure at all, or nothing else, is no certainty.
+    The betting bounds read the counts: they hold for equal weights, and near them for others.
 
     Args:
-        windows: all of them in full blocks.
+        windows: all of them in full blocks; sum_wd = Σ wZ, numerators Σ w·1{…}.
         block: each window's block, shape (W,).
         span_s: as in `Sample`.
     """
-    pairs = float(windows.n.sum())
+    pairs, weight = float(windows.n.sum()), float(windows.sum_w.sum())
     plus, minus, zero = (
         float(count.sum()) for count in (windows.n_plus, windows.n_minus, windows.n_zero)
     )
-    estimate = (plus - minus) / pairs
+    estimate = float(windows.sum_wd.sum()) / weight
     smoothed = (plus + minus + 2) / (pairs + 4)
-    influence = windows.n_plus - windows.n_minus - estimate * windows.n
+    influence = windows.sum_wd - estimate * windows.sum_w
     return Sample(
         estimate=estimate,
-        value=float(windows.numerator.sum()) / pairs,
-        reference_value=float(windows.reference_numerator.sum()) / pairs,
+        value=float(windows.numerator.sum()) / weight,
+        reference_value=float(windows.reference_numerator.sum()) / weight,
         pairs=pairs,
         span_s=span_s,
-        influences=per_block(influence, windows.n, block),
+        influences=per_block(influence, windows.sum_w, block),
         floor=smoothed * (1 - smoothed) * (int(block.max()) + 1) / pairs,
         counts=(plus, minus, zero),
     )

@@ -1,6 +1,7 @@
 -- Pairs (reference arm, arm) of the requests that arrived in [from, until): the arm against the
 -- primary, and against the control where there is one and it answered too.
--- A failed answer's times are infinite: an error that returns fast is not fast. Where a slow client
+-- A failed answer's times are infinite: an error that returns fast is not fast. A deadline that lay
+-- within the slack of the primary's own time proves nobody slow: deadline_short. Where a slow client
 -- held an answer back for more than 1 % of its time, the times that it may have stretched are
 -- undefined. Where the sides count tokens by different sources, what is reckoned from tokens is.
 INSERT INTO pairs
@@ -36,6 +37,7 @@ WITH
         token_source, events,
         events / events_per_read AS reads,
         failure = 1 AS failed,
+        ifNull(e2e_ms, 0) AS took_ms,
         client_wait_ms > 0.01 * e2e_ms AS held_back,
         if(failed, NULL, text_hash) AS text_hash,
         if(failed, inf, ttft_any_ms) AS ttft_any,
@@ -74,7 +76,10 @@ SELECT
         has(outcomes, 'client_disconnected') OR has(transports, 'client_disconnected'), 'client_cancelled',
         has(outcomes, 'truncated_capture'), 'truncated_capture',
         has(transports, 'cut_by_drain'), 'cut_by_drain',
-        has(transports, 'deadline_short'), 'deadline_short',
+        has(transports, 'deadline_short')
+            OR a.transport = 'timed_out' AND {deadline_ms:Float64} <= p.took_ms * (1 + {slack:Float64})
+            OR c.transport = 'timed_out' AND {control_deadline_ms:Float64} <= p.took_ms * (1 + {slack:Float64}),
+            'deadline_short',
         p.outcome = 'not_a_completion', 'not_a_completion',
         p.failed, 'primary_failed',
         a.failure IS NULL OR p.failure IS NULL OR other_failure IS NULL, 'unknown_outcome',

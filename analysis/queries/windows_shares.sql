@@ -1,4 +1,5 @@
 -- Windows of shares from the pairs of one build: how many are bad on this side, on that, on one.
+-- d is the difference of both sides, 0 or 1 each.
 INSERT INTO windows
 (
     experiment, comparison, candidate, reference_arm, replica, probe, `window`, seconds, metric,
@@ -11,8 +12,9 @@ SELECT
     {experiment:String}, {comparison:String}, {arm:String}, reference_arm, replica, probe,
     fromUnixTimestamp64Nano(start * 1000000000, 'UTC'), toUInt32({seconds:Int64}), metric,
     [], [], [], [], 0, 0,
-    countIf(usable), sumIf(w, usable), sumIf(w * w, usable), 0, 0,
-    countIf(usable AND bad), countIf(usable), countIf(usable AND reference_bad), countIf(usable),
+    countIf(usable), sumIf(w, usable), sumIf(w * w, usable),
+    sumIf(w * (toInt8(bad) - toInt8(reference_bad)), usable), sumIf(w * (bad != reference_bad), usable),
+    sumIf(w * bad, usable), sumIf(w, usable), sumIf(w * reference_bad, usable), sumIf(w, usable),
     countIf(usable AND bad AND NOT reference_bad),
     countIf(usable AND NOT bad AND reference_bad),
     countIf(usable AND bad = reference_bad),
@@ -24,7 +26,10 @@ FROM
         intDiv(toUnixTimestamp64Nano(arrived_at), {seconds:Int64} * 1000000000) * {seconds:Int64} AS start,
         ifNull(measure.2, 0) AS bad,
         ifNull(measure.3, 0) AS reference_bad,
-        excluded = '' AND measure.2 IS NOT NULL AND measure.3 IS NOT NULL AS usable
+        -- what failed on the primary says nothing of time or text, but failures are counted on both
+        -- sides alike: else an equal candidate would only ever add to them
+        (excluded = '' OR excluded = 'primary_failed' AND metric = 'failure')
+            AND measure.2 IS NOT NULL AND measure.3 IS NOT NULL AS usable
     FROM pairs
     ARRAY JOIN
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.metrics import split
+from analysis.metrics import metrics
 
 KEYS = {
     "delta": "this arm against the reference: a ratio less 1 (unit ratio), "
@@ -32,6 +32,7 @@ KEYS = {
 
 def definitions(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Name to meaning, for the metrics that stand in the candidates' parts and for the keys."""
-    metrics = [split(name)[0] for part in parts.values() for name in part["metrics"]]
-    formulas = {m.name: f"{m.formula}; undefined: {m.undefined}" for m in metrics}
+    names = {name.rpartition(".")[0] for part in parts.values() for name in part["metrics"]}
+    told = [metric for name, metric in metrics().items() if name in names]
+    formulas = {m.name: f"{m.formula}; undefined: {m.undefined}" for m in told}
     return {**formulas, **KEYS}

@@ -10,7 +10,6 @@ from typing import Any
 
 from analysis.accounting import Account
 from analysis.judge import Evidence, Judgement, Reading
-from analysis.metrics import split
 from analysis.report.definitions import definitions
 from analysis.scale import delta, interval, unit
 from analysis.settings import Settings
@@ -50,6 +49,8 @@ def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -
         "attempt": evidence.attempt,
         "preconditions": list(judgement.preconditions),
         "warnings": list(judgement.warnings),
+        "waivers": dict(judgement.waived),
+        "load": {name: _finite(rate) for name, rate in evidence.loads.items()},
         "families": {
             name: {"state": family.state, "reason": family.reason}
             for name, family in judgement.families.items()
@@ -63,21 +64,22 @@ def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -
 
 
 def _metric(reading: Reading, evidence: Evidence) -> dict[str, Any]:
-    metric, _ = split(reading.name)
+    metric = reading.metric
     sample, limits = reading.sample, reading.bounds
     primary = evidence.against_primary.get(reading.name)
-    controlled = evidence.reference != "primary"
+    controlled = reading.reference != "primary"
     known = sample is not None and math.isfinite(sample.estimate)
     ends = interval(metric, limits) if known and limits is not None else (None, None)
     return {
         "primary": _finite(primary.reference_value if primary else None),
         "candidate": _finite(sample.value if sample else None),
         "control": _finite(sample.reference_value if sample and controlled else None),
-        "reference": evidence.reference,
+        "reference": reading.reference,
         "delta": _finite(delta(metric, sample.estimate)) if sample and known else None,
         "vs_primary": _finite(delta(metric, primary.estimate)) if primary else None,
         "interval": [_finite(end) for end in ends],
         "margin": reading.margin,
+        "goal": reading.goal,
         "unit": unit(metric),
         "value_unit": metric.unit,
         "better": metric.better,

@@ -45,3 +45,22 @@ def anytime_t(blocks: int, alpha: float, rho2: float) -> float:
         return math.inf
     c = math.exp(log_c)
     return math.sqrt((blocks - 1) * (c - 1) / (1 - c * r))
+
+
+def t_log_evidence(deviation: float, blocks: int, rho2: float) -> float:
+    """The log of the e-value behind `anytime_t`: how odd a mean so many standard errors above is.
+
+    e = sqrt(r)·[(1 + T²/(K-1))/(1 + r·T²/(K-1))]^(K/2), r = 1/(1 + K·rho2); below the edge (T <= 0)
+    there is no evidence: e is at most sqrt(r). It reaches 1/alpha where |T| reaches the multiplier.
+    Source: as `anytime_t`.
+
+    Args:
+        deviation: T, (mean - edge)/SE.
+        blocks: K, effective ones.
+        rho2: the mixture's variance.
+    """
+    if blocks < 2:
+        return 0.0
+    r = 1 / (1 + blocks * rho2)
+    squared = max(deviation, 0.0) ** 2 / (blocks - 1)
+    return 0.5 * math.log(r) + blocks / 2 * (math.log1p(squared) - math.log1p(r * squared))

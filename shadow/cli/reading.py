@@ -53,6 +53,7 @@ def analysis_settings(config: Config) -> Settings:
         comparisons={arm: _comparison(config, arm, measured, policy) for arm in config.arms},
         policy=policy,
         builds=builds,
+        deadlines_s={name: arm.deadline for name, arm in config.arms.items()},
     )
 
 

@@ -74,6 +74,7 @@ def share_of(bad: np.ndarray, reference_bad: np.ndarray, a_block: int) -> Sample
     by = owner(len(bad), a_block)
     made = windows(
         by,
+        sum_wd=bad - reference_bad,
         numerator=bad,
         reference_numerator=reference_bad,
         n_plus=bad * (1 - reference_bad),

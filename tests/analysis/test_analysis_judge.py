@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.judge import Evidence, attempt_share, judge
+from analysis.judge import Evidence, judge
 from analysis.policy import Policy
+from analysis.statistics.attempts import attempt_share
 
 from .arrays import mean_of, quantile_of, share_of
 

@@ -14,6 +14,8 @@ SAMPLE = {
     "warm_up": {"pairs": 200},
     "coverage": 0.95,
     "deadline_slack": "20%",
+    "tap": {"expected": 1.0},
+    "segments": ["model", "route", "streamed", "prompt_tokens", "output_tokens", "cached"],
     "metrics": {
         "ttft_any.p50": {"margin": "5%"},
         "ttft_any.p95": {"margin": "10%"},
@@ -54,23 +56,31 @@ def test_spelling_does_not_matter_and_meaning_does():
 @pytest.mark.parametrize(
     ("tree", "said"),
     [
-        ({"metrics": {"tpot.mean": {"margin": "5%", "goal": "improve 10%"}}}, "not yet: goal"),
-        ({"metrics": {"tpot.mean": {"margin": "5%", "direction": "lower"}}}, "not yet: direction"),
-        ({"metrics": {"tpot.mean": {"margin": "5%", "family": "latency"}}}, "not yet: family"),
+        ({"metrics": {"tpot.mean": {"margin": "5%", "goal": "improve"}}}, "improve 10%"),
+        ({"metrics": {"tpot.mean": {"margin": "5%", "direction": "lower"}}}, "belong to one's own"),
+        ({"metrics": {"tpot.mean": {"margin": "5%", "goal": "improve 1pp"}}}, "its margin is in %"),
         ({"metrics": {"tpot.mean": {"margin": 0.05}}}, "write 5% (relative) or 0.5pp"),
         ({"metrics": {"tpot.mean": {"margin": "5pp"}}}, "its margin is in %"),
         ({"metrics": {"failure.rate": {"margin": "5%"}}}, "its margin is in pp"),
         ({"metrics": {"tpot.p42": {"margin": "5%"}}}, "write tpot.p50, tpot.p90"),
         ({"metrics": {"speed.p50": {"margin": "5%"}}}, "no such metric"),
-        ({"metrics": {"output_tokens.ratio": {"margin": "5%"}}}, "no better side"),
-        ({"segments": ["model"]}, "not yet"),
-        ({"tap": {"expected": 1.0}}, "not yet: tap"),
-        ({"deadline_slack": "30%"}, "not yet: only 20%"),
+        ({"metrics": {"output_tokens.ratio": {"margin": "5%"}}}, "state direction"),
+        ({"segments": ["tenant"]}, "no such segment"),
+        ({"tap": {"expected": 1.5}}, "less than or equal to 1"),
+        ({"deadline_slack": "0.5pp"}, "write 20%"),
         ({"blocks": {"by": "count"}}, "how many pairs a block"),
         ({"blocks": {"by": "time", "pairs": 20}}, "min_pairs"),
         ({"blocks": {"by": "count", "pairs": 20, "every": "60s"}}, "belong to blocks by time"),
         ({"blocks": {"every": "90s"}}, "whole minutes"),
         ({"blocks": {"every": "60"}}, "duration with its unit"),
+        (
+            {
+                "metrics": {
+                    "score.ratio": {"margin": "5%", "direction": "higher", "family": "quality"}
+                }
+            },
+            "one's own metric has",
+        ),
         ({"margins": {}}, "Extra inputs"),
     ],
 )

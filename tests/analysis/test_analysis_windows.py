@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,37 @@ def test_exclusions_are_named(world):
     assert totals(world) == [(0, 20, 10, 2, named)]
 
 
+@pytest.mark.parametrize(
+    ("took_ms", "reason"), [(60_000, ""), (99_000, ""), (101_000, "deadline_short")]
+)
+def test_a_deadline_within_the_slack_proves_nobody_slow(world, took_ms, reason):
+    """The deadline must lie 20 % beyond the primary's own time, or both sides are censored."""
+    world.exchange(0.1, "p1", "primary", e2e_ms=took_ms)
+    world.exchange(0.1, "p1", "fp8", failure=1, transport="timed_out", e2e_ms=None)
+    world.store()
+    world.heard(2, None)
+    run(world, replace(world.settings(control=None), deadlines_s={"fp8": 120.0}))
+    assert pairs(world, "excluded") == [(reason,)]
+
+
+def test_failures_count_on_both_sides_alike(world):
+    """A primary that fails too: an equal candidate adds nothing, with a control and without."""
+    for i in range(40):
+        for arm, every in (("primary", 8), ("fp8", 10), ("control", 5)):
+            failed = i % every == 0
+            outcome = "http_error" if failed else "complete"
+            world.exchange(0.1 + i / 100, f"p{i}", arm, failure=int(failed), outcome=outcome)
+    world.store()
+    world.heard(2, None)
+    settings = world.settings()
+    run(world, settings)
+    for reference, share in (("primary", 5 / 40), ("control", 8 / 40)):
+        contrast = Contrast(world.experiment, settings.comparisons["fp8"], "fp8", reference)
+        blocks = Policy.model_validate({"blocks": {"by": "count", "pairs": 10}}).blocks
+        sample = samples(world.client, contrast, ["failure.rate"], blocks)["failure.rate"]
+        assert (sample.pairs, sample.value, sample.reference_value) == (40, 0.1, share)
+
+
 def test_a_failed_answer_is_infinitely_slow_and_has_no_text(world):
     """Also where it came back fast, or never had a time; what the reference lacks stays out."""
     world.exchange(0.1, "p1", "primary", tpot_ms=None)
@@ -112,7 +144,7 @@ def test_a_failed_answer_is_infinitely_slow_and_has_no_text(world):
     ).result_rows
     assert rows == [
         ("e2e", 1, 1, 0, pytest.approx(math.log(10)), 0),
-        ("failure", 1, 0, 0, 0, 1),
+        ("failure", 1, 0, 0, 1, 1),
         ("tpot", 0, 0, 0, 0, 0),
     ]
 

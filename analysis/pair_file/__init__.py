@@ -1,0 +1,1 @@
+"""Pairs in a file, a line a pair: read, judged by the same judge as the store's."""

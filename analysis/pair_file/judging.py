@@ -1,0 +1,160 @@
+"""A file of pairs, judged: report.json of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from analysis.compare.sample import Sample
+from analysis.judge import Evidence, judge
+from analysis.metrics import metrics
+from analysis.pair_file.reading import PairFile, Pairs, Tap
+from analysis.pair_file.samples import (
+    BY_LOGS,
+    BY_SUMS,
+    CANDIDATE,
+    CONTROL,
+    PRIMARY,
+    Contrast,
+    Mask,
+    column_of,
+    measured,
+    tokens_per_s_by,
+)
+from analysis.policy import Policy
+from analysis.report.document import Counted, candidate_part, document
+from analysis.settings import Settings
+from analysis.verdicts import REPORTED
+
+HOW_TOKENS = {
+    BY_SUMS: "tokens_per_s is the ratio of sums: tokens over decode time",
+    BY_LOGS: "tokens_per_s is the mean paired log-ratio: output_tokens and decode_ms are not there",
+}
+
+
+def known(policy: Policy, key: str) -> bool:
+    """Whether a key of a line holds a metric's values: the list's, or one's own of the policy."""
+    names = {*metrics(), *(policy.metric_of(name)[0].name for name in policy.metrics)}
+    return key in names or key.removesuffix("_ms") in names
+
+
+def judge_file(
+    file: PairFile, policy: Policy, name: str, candidate: str | None = None
+) -> dict[str, Any]:
+    """report.json of a file.
+
+    Args:
+        file: its pairs.
+        policy: margins, error levels, blocks.
+        name: stands for the experiment.
+        candidate: judge this one alone.
+    """
+    judged = {
+        who: _judged(who, pairs, file.tap, policy)
+        for who, pairs in file.candidates.items()
+        if candidate in {None, who}
+    }
+    settings = Settings(
+        experiment=name,
+        config_hash="",
+        candidates=tuple(judged),
+        comparisons=dict.fromkeys(judged, ""),
+        policy=policy,
+    )
+    parts = {who: part for who, (part, _) in judged.items()}
+    return document(settings, parts, {who: counted for who, (_, counted) in judged.items()}, {})
+
+
+def _judged(
+    who: str, pairs: Pairs, tap: Tap | None, policy: Policy
+) -> tuple[dict[str, Any], Counted]:
+    """One candidate's part of the report, and its counts."""
+    counted, share, judged = _counted(pairs, tap, policy)
+    names = list(dict.fromkeys((*policy.metrics, *REPORTED)))
+    absent = [n for n in names if not measured(policy.metric_of(n)[0], pairs.columns)]
+    present = [name for name in names if name not in absent]
+    controlled = _controlled(pairs, policy, present)
+    against_primary = _samples(pairs, judged, policy, present, (CANDIDATE, PRIMARY))
+    against_control = _samples(pairs, judged, policy, controlled, (CANDIDATE, CONTROL))
+    reference = "control" if controlled else "primary"
+    span_s = float(pairs.at_s[-1] - pairs.at_s[0])
+    evidence = Evidence(
+        candidate=who,
+        reference=reference,
+        samples={name: against_primary[name] for name in against_primary if name not in controlled}
+        | against_control,
+        against_primary=against_primary,
+        test_bed=_samples(pairs, judged, policy, controlled, (CONTROL, PRIMARY)),
+        coverage=share,
+        span_s=float((counted.until_s or 0) - (counted.from_s or 0)),
+        references={name: "primary" for name in present if name not in controlled},
+        absent=[name for name in absent if name in policy.metrics],
+        loads=_loads(pairs, who, span_s, controlled=bool(controlled)),
+        tap=(tap.expected, tap.received) if tap else None,
+        notes=_notes(pairs),
+    )
+    judgement = judge(policy, evidence, tuple(name for name in REPORTED if name in present))
+    return candidate_part(evidence, judgement, counted), counted
+
+
+def _controlled(pairs: Pairs, policy: Policy, names: list[str]) -> list[str]:
+    """Which METRIC.STATISTIC the control has a part in: it has values, or failed."""
+    ok = pairs.columns.get("ok")
+    failed = ok is not None and bool((ok[:, CONTROL] == 0).any())
+    return [name for name in names if failed or _has_control(pairs, policy, name)]
+
+
+def _has_control(pairs: Pairs, policy: Policy, name: str) -> bool:
+    metric, _ = policy.metric_of(name)
+    key = column_of(metric, pairs.columns)
+    if metric.name == "tokens_per_s" and tokens_per_s_by(pairs.columns) == BY_SUMS:
+        key = "decode_ms"
+    return key is not None and not bool(np.isnan(pairs.columns[key][:, CONTROL]).all())
+
+
+def _samples(
+    pairs: Pairs, judged: Mask, policy: Policy, names: list[str], sides: tuple[int, int]
+) -> dict[str, Sample]:
+    contrast = Contrast(pairs, judged, *sides)
+    found = {name: contrast.sample(policy, name) for name in names}
+    return {name: sample for name, sample in found.items() if sample is not None}
+
+
+def _counted(pairs: Pairs, tap: Tap | None, policy: Policy) -> tuple[Counted, float | None, Mask]:
+    """Pairs by what became of them; coverage, unknown without the tap's line; who is judged."""
+    ok, count = pairs.columns.get("ok"), len(pairs.at_s)
+    outcome = np.ones(count, bool) if ok is None else ~np.isnan(ok[:, :CONTROL]).any(axis=1)
+    warm = np.arange(count) < policy.warm_up.pairs
+    judged = outcome & ~warm
+    reasons = {
+        "warm_up": int(warm.sum()),
+        "unknown_outcome": int((~outcome & ~warm).sum()),
+        "repeated": pairs.repeated,
+    }
+    should = tap.expected * policy.tap.expected if tap else 0.0
+    counted = Counted(
+        sampled=max(count, round(should)),
+        complete=int(judged.sum()),
+        excluded={reason: number for reason, number in reasons.items() if number},
+        from_s=int(pairs.at_s[judged][0]) if judged.any() else None,
+        until_s=int(np.ceil(pairs.at_s[judged][-1])) if judged.any() else None,
+    )
+    if tap is None:
+        return counted, None, judged
+    due = max(should, count) - reasons["warm_up"]
+    seen = min(counted.complete, tap.received - reasons["warm_up"])
+    return counted, max(seen / due, 0.0) if due > 0 else None, judged
+
+
+def _loads(pairs: Pairs, who: str, span_s: float, *, controlled: bool) -> dict[str, float]:
+    """Requests a second that the pairs make; what else the primary served is not in the file."""
+    if span_s <= 0:
+        return {}
+    rate = len(pairs.at_s) / span_s
+    return {who: rate} | ({"control": rate} if controlled else {})
+
+
+def _notes(pairs: Pairs) -> tuple[str, ...]:
+    how = tokens_per_s_by(pairs.columns)
+    return (HOW_TOKENS[how],) if how else ()

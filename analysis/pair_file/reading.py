@@ -1,0 +1,220 @@
+"""A file of pairs, JSON a line, as arrays. docs/judge.md is its format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+
+from analysis.compare.sample import Floats
+
+SIDES = 3
+"""Primary, candidate, control."""
+ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
+"""Keys that hold something else than one metric's three values."""
+NOT_NEGATIVE = "wants three values, each a number that is not negative or null"
+TWO_COUNTS = "wants expected and received, two counts"
+WORDS = {"ok": "true, false or null", "mismatch": "0, 1 or null"}
+
+
+class Malformed(Exception):
+    """A line that cannot be read; says which and why."""
+
+
+class _Wrong(Exception):
+    """What is wrong with a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """How many requests should have come by, and how many did."""
+
+    expected: int
+    received: int
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One candidate's pairs in order of arrival.
+
+    Attributes:
+        at_s: arrivals, seconds since 1970, shape (P,).
+        weight: sampling weights, shape (P,).
+        columns: by key, the three sides, shape (P, 3); NaN where null or absent.
+        segments: by key, one word a pair, shape (P,); empty where it has none.
+        repeated: lines that were left out since their pair_id had come before.
+    """
+
+    at_s: Floats
+    weight: Floats
+    columns: Mapping[str, Floats]
+    segments: Mapping[str, Any]
+    repeated: int = 0
+
+
+@dataclass(frozen=True)
+class PairFile:
+    """A whole file: each candidate's pairs, in the order in which they are first named."""
+
+    candidates: Mapping[str, Pairs]
+    tap: Tap | None = None
+
+
+@dataclass
+class _Rows:
+    """One candidate's lines while they are read."""
+
+    at_s: list[float] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    columns: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    segments: dict[str, dict[int, str]] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    repeated: int = 0
+
+
+def read(lines: Iterable[bytes], known: Callable[[str], bool]) -> PairFile:
+    """Read a whole file. White lines are left out.
+
+    Args:
+        lines: the file's.
+        known: whether a key holds a metric's three values; other keys are ignored.
+
+    Raises:
+        Malformed: the first line that cannot be read, by its number.
+    """
+    tap: Tap | None = None
+    rows: dict[str, _Rows] = {}
+    first = True
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            tree = _object(line)
+            if "tap" in tree:
+                tap = _tap(tree["tap"], first=first)
+            else:
+                _take(tree, rows, known)
+        except _Wrong as error:
+            raise Malformed(f"line {number}: {error}") from None
+        first = False
+    return PairFile({name: _arranged(one) for name, one in rows.items()}, tap)
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        tree = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _Wrong(f"is no JSON: {error.msg}") from None
+    if not isinstance(tree, dict):
+        raise _Wrong("is no JSON object")
+    return tree
+
+
+def _tap(tree: Any, *, first: bool) -> Tap:
+    if not first:
+        raise _Wrong("tap: belongs into the first line")
+    if not isinstance(tree, dict):
+        raise _Wrong(f"tap: {TWO_COUNTS}")
+    return Tap(_count(tree.get("expected")), _count(tree.get("received")))
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise _Wrong(f"tap: {TWO_COUNTS}")
+    return value
+
+
+def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Callable[[str], bool]) -> None:
+    """Append one pair to its candidate's rows."""
+    candidate, pair_id = (_word(tree, key) for key in ("candidate", "pair_id"))
+    at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
+    if weight <= 0:
+        raise _Wrong("weight: must be above 0")
+    values = {
+        key: _sides(key, value)
+        for key, value in tree.items()
+        if key not in ENCLOSED and (key == "ok" or known(key))
+    }
+    segment = _segment(tree.get("segment"))
+    mine = rows.setdefault(candidate, _Rows())
+    if pair_id in mine.seen:
+        mine.repeated += 1
+        return
+    mine.seen.add(pair_id)
+    row = len(mine.at_s)
+    mine.at_s.append(at_s)
+    mine.ids.append(pair_id)
+    mine.weight.append(weight)
+    for key, sides in values.items():
+        mine.columns.setdefault(key, {})[row] = sides
+    for key, word in segment.items():
+        mine.segments.setdefault(key, {})[row] = word
+
+
+def _word(tree: dict[str, Any], key: str) -> str:
+    value = tree.get(key)
+    if not isinstance(value, str) or not value:
+        raise _Wrong(f"{key}: must be stated, as a text")
+    return value
+
+
+def _number(tree: dict[str, Any], key: str, default: float | None = None) -> float:
+    value = tree.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Wrong(f"{key}: must be stated, as a number")
+    return float(value)
+
+
+def _sides(key: str, value: Any) -> list[float]:
+    if not isinstance(value, list) or len(value) != SIDES:
+        raise _Wrong(f"{key}: wants three values: primary, candidate, control (null if none)")
+    return [math.nan if side is None else _side(key, side) for side in value]
+
+
+def _side(key: str, value: Any) -> float:
+    if key in WORDS:
+        if (
+            not isinstance(value, bool | int)
+            or value not in {0, 1}
+            or (key, type(value)) == ("ok", int)
+        ):
+            raise _Wrong(f"{key}: wants three values, each {WORDS[key]}")
+    elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise _Wrong(f"{key}: {NOT_NEGATIVE}")
+    return float(value)
+
+
+def _segment(value: Any) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _Wrong("segment: wants an object of names and values")
+    return {key: str(word) for key, word in value.items() if word is not None}
+
+
+def _arranged(rows: _Rows) -> Pairs:
+    """By arrival; pairs that arrived at once by their id, so that the lines' order is nothing."""
+    order = np.lexsort((np.asarray(rows.ids), np.asarray(rows.at_s)))
+    count = len(order)
+    columns = {}
+    for key, sides in rows.columns.items():
+        table = np.full((count, SIDES), np.nan)
+        table[list(sides)] = list(sides.values())
+        columns[key] = table[order]
+    segments = {}
+    for key, words in rows.segments.items():
+        column = np.full(count, "", dtype=object)
+        column[list(words)] = list(words.values())
+        segments[key] = column[order]
+    return Pairs(
+        np.asarray(rows.at_s)[order],
+        np.asarray(rows.weight)[order],
+        columns,
+        segments,
+        rows.repeated,
+    )

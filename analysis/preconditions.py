@@ -1,0 +1,121 @@
+"""What holds a verdict whatever the figures say, and what a reader should know beside it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from analysis.bounds import bounds, edges, harm_margin
+from analysis.policy import Policy
+from analysis.statistics.attempts import attempt_share
+from analysis.statistics.ratio_mismatch import MISMATCH, log_mismatch
+
+if TYPE_CHECKING:
+    from analysis.judge import Evidence
+
+DAY_S = 86400.0
+SAME_LOAD = 0.1
+"""Two arms' loads are the same load if they differ by no more than this."""
+NO_NOISE_FLOOR = (
+    "there is no control arm: the noise floor is unknown, and a text that differs counts "
+    "as a mismatch even where the primary would differ from itself"
+)
+NO_SAME_PATH = (
+    "there is no control arm: the candidate's path, load and caches are not the primary's, and "
+    "what they cost or save is counted as the candidate's"
+)
+NO_SAME_CACHE = (
+    "there is no control arm: the time to the first token of a request with earlier turns is not "
+    "comparable, for they hold the primary's tokens and its cache is warm"
+)
+
+
+def preconditions(policy: Policy, evidence: Evidence) -> tuple[str, ...]:
+    """What holds a promotion, and a reject for latency or quality; one line each."""
+    broken = []
+    if evidence.coverage is not None and evidence.coverage < policy.coverage:
+        broken.append(f"coverage is {evidence.coverage:.1%}, below {policy.coverage:.0%}")
+    broken += _tap(policy, evidence.tap)
+    broken += _biased(policy, evidence)
+    broken += _loads(evidence)
+    return tuple(broken)
+
+
+def _tap(policy: Policy, tap: tuple[int, int] | None) -> list[str]:
+    """As many requests must come by as should; missing answers are failures, not this."""
+    if tap is None:
+        return []
+    expected, received = tap
+    share = policy.tap.expected
+    odds = log_mismatch(expected, received, share)
+    if odds < math.log(MISMATCH):
+        return []
+    off = received / (expected * share) - 1 if expected else math.inf
+    seen = f"{abs(off):.1%} {'fewer' if off < 0 else 'more'} requests came by than expected"
+    return [f"tap integrity: {seen} (odds {_odds(odds)}:1 against chance)"]
+
+
+def _odds(log_odds: float) -> str:
+    return f"{math.exp(log_odds):,.0f}" if log_odds < math.log(1e6) else "over 1,000,000"
+
+
+def _biased(policy: Policy, evidence: Evidence) -> list[str]:
+    """The control against the primary must not lie outside half a margin: both run the same.
+
+    Outputs are left out: how often the control's text differs is the noise floor itself.
+    """
+    found = []
+    for name, gated in policy.metrics.items():
+        metric, _ = policy.metric_of(name)
+        sample = evidence.test_bed.get(name)
+        if sample is None or metric.family == "quality" or not math.isfinite(sample.estimate):
+            continue
+        level = policy.alpha.promote * attempt_share(evidence.attempt)
+        half = gated.margin_fraction / 2
+        limits = bounds(sample, metric, edges(metric, half), level, level, policy.blocks.planned)
+        edge = harm_margin(metric, half)
+        if limits.harm_low > edge or limits.harm_high < -edge:
+            found.append(f"the test bed is biased: control and primary differ in {name}")
+    return found
+
+
+def _loads(evidence: Evidence) -> list[str]:
+    """Candidate and control must carry the same load: they are compared with each other."""
+    here, there = (evidence.loads.get(name) for name in (evidence.candidate, evidence.reference))
+    if evidence.reference == "primary" or not here or not there:
+        return []
+    if abs(math.log(here / there)) <= math.log1p(SAME_LOAD):
+        return []
+    both = f"{evidence.candidate} saw {here:.3g} requests/s, {evidence.reference} {there:.3g}"
+    return [f"load mismatch: {both}"]
+
+
+def warnings(policy: Policy, evidence: Evidence) -> tuple[str, ...]:
+    """What a reader should know and no verdict depends on."""
+    said = []
+    if evidence.coverage is None:
+        said.append("coverage is unknown: it neither holds nor passes anything")
+    if evidence.span_s < DAY_S:
+        said.append("the arrivals span less than a day: no daily cycle was seen")
+    if evidence.absent:
+        said.append(f"not gated, since nothing measured them: {', '.join(sorted(evidence.absent))}")
+    if evidence.reference == "primary":
+        said += _without_control(policy)
+    said.append(capacity(evidence.loads))
+    return (*said, *evidence.notes)
+
+
+def _without_control(policy: Policy) -> list[str]:
+    """What it costs that nothing shows the noise floor."""
+    said = [NO_NOISE_FLOOR, NO_SAME_PATH]
+    if any(name.startswith("ttft") for name in policy.metrics):
+        said.append(NO_SAME_CACHE)
+    return said
+
+
+def capacity(loads: Mapping[str, float]) -> str:
+    """What equal latency does not say, with the load that each arm saw."""
+    seen = ", ".join(f"{name} {rate:.3g} requests/s" for name, rate in loads.items())
+    told = f"the load seen: {seen}" if seen else "the load that each side saw is unknown"
+    return f"equal latency at the mirrored load says nothing of capacity at another load ({told})"

@@ -1,0 +1,58 @@
+"""`shadow judge`: a file of pairs, judged, with the gate's exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shadow.config import ConfigError, load
+
+if TYPE_CHECKING:
+    from analysis.policy import Policy
+
+USAGE = 2
+
+
+def judge(path: Path, policy_path: Path | None, candidate: str | None, form: str) -> int:
+    """Print the verdict on FILE, as lines or as report.json, and exit as the gate does."""
+    from analysis.gate import gate
+    from analysis.pair_file.judging import judge_file, known
+    from analysis.pair_file.reading import Malformed, read
+
+    policy = _policy(policy_path)
+    try:
+        with path.open("rb") as lines:
+            file = read(lines, lambda key: known(policy, key))
+    except (Malformed, OSError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        click.echo(f"shadow judge: {path}: {said}", err=True)
+        return USAGE
+    report = judge_file(file, policy, path.stem, candidate)
+    answer = gate(report, candidate, why_none="no data yet", known=tuple(file.candidates))
+    if answer.code == USAGE or not report["candidates"]:
+        click.echo(answer.line, err=answer.code == USAGE)
+        return answer.code
+    click.echo(json.dumps(report, indent=2) if form == "json" else _text(answer.line, report))
+    return answer.code
+
+
+def _policy(path: Path | None) -> Policy:
+    from analysis.policy import Policy
+
+    if path is None:
+        return Policy()
+    try:
+        return load(path, Policy, overrides=False)
+    except ConfigError as error:
+        raise ConfigError(f"policy: {str(error).removeprefix(f'{path}: ')}") from None
+
+
+def _text(line: str, report: dict[str, Any]) -> str:
+    """The gate's line, then a line a metric, then what a reader should know."""
+    (part,) = report["candidates"].values()
+    sentences = [f"- {figures['sentence']}" for figures in part["metrics"].values()]
+    notes = [f"- Note: {note}." for note in part["warnings"]]
+    return "\n".join([line, *sentences, *notes])
