@@ -16,7 +16,7 @@ import uvloop
 
 from shadow.accounting import Ledger
 from shadow.capture import Capture, Origin, Request, Side
-from shadow.config.model import HeaderChanges
+from shadow.config.upstream import HeaderChanges
 from shadow.headers import ArmHeaders
 from shadow.publisher import Publisher
 from shadow.relay.answer import parse_answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from shadow.config.model import HeaderChanges
+    from shadow.config.upstream import HeaderChanges
     from shadow.relay.head import RequestHead
 
 CREDENTIALS: Final = frozenset(

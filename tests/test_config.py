@@ -10,6 +10,10 @@ import yaml
 
 from analysis.policy import Policy
 from shadow.config import Config, ConfigError, config_hash, load, masked
+from shadow.config.ends import ClickHouse, EmbeddedStore, EmbeddedStream, Retention
+from shadow.config.kafka import Kafka
+from shadow.config.operations import Admin, Limits
+from shadow.config.subject import Subject
 from shadow.config.units import (
     parse_address,
     parse_bytes,
@@ -17,6 +21,7 @@ from shadow.config.units import (
     show_bytes,
     show_duration,
 )
+from shadow.config.upstream import Arm
 
 ROOT = Path(__file__).parent.parent
 
@@ -242,19 +247,18 @@ def test_every_key_is_documented():
             r"^\| `([a-z_.]+)` \|", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE
         )
     )
-    from shadow.config import model as m
-    from shadow.config.kafka import Kafka
-
-    known = set(m.Config.model_fields) | set(m.Arm.model_fields)
-    for prefix, part in (
-        ("stream", m.EmbeddedStream),
-        ("store", m.EmbeddedStore),
-        ("retention", m.Retention),
-        ("limits", m.Limits),
-        ("admin", m.Admin),
-        ("kafka", Kafka),
-        ("clickhouse", m.ClickHouse),
-    ):
+    parts = {
+        "stream": EmbeddedStream,
+        "store": EmbeddedStore,
+        "retention": Retention,
+        "limits": Limits,
+        "admin": Admin,
+        "kafka": Kafka,
+        "clickhouse": ClickHouse,
+        "subject": Subject,
+    }
+    known = set(Config.model_fields) | set(Arm.model_fields)
+    for prefix, part in parts.items():
         known |= {f"{prefix}.{key}" for key in part.model_fields}
     known |= {"stream.kafka", "store.clickhouse"}
     policy_keys = set(Policy.model_fields)

@@ -8,7 +8,7 @@ import click
 
 from shadow.cli.reading import store
 from shadow.config import Config, ConfigError
-from shadow.config.model import ClickHouseStore
+from shadow.config.ends import ClickHouseStore
 from shadow.config.subject import Subject
 from shadow.subject import subject_of
 

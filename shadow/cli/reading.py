@@ -15,7 +15,7 @@ from analysis.policy import Policy, policy_hash
 from analysis.settings import Settings
 from shadow.cli.settings import store_settings
 from shadow.config import Config, ConfigError, comparison_id, config_hash, load
-from shadow.config.model import EmbeddedStore
+from shadow.config.ends import EmbeddedStore
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shadow.config import Config, ConfigError
+from shadow.config.ends import ClickHouseStore
 from shadow.config.kafka import KafkaStream
-from shadow.config.model import ClickHouseStore
 
 if TYPE_CHECKING:
     from collector.settings import Embedded, Settings

@@ -6,7 +6,9 @@ into one line with its path, `identity` hashes what is measured, `units` reads 8
 
 from shadow.config.document import ConfigError, load
 from shadow.config.identity import comparison_id, config_hash, masked
-from shadow.config.model import Arm, Config, Limits, Upstream
+from shadow.config.model import Config
+from shadow.config.operations import Limits
+from shadow.config.upstream import Arm, Upstream
 
 __all__ = [
     "Arm",

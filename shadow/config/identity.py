@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from shadow.config.document import SECRET_KEYS
-from shadow.config.model import Arm, Config, Upstream
+from shadow.config.model import Config
+from shadow.config.upstream import Arm, Upstream
 
 MASK = "********"
 

@@ -1,252 +1,23 @@
-"""What may stand in shadow.yaml. Unknown keys are mistakes, as are keys of features to come."""
+"""What may stand in shadow.yaml. Unknown keys are mistakes, as are keys of features to come.
+
+Its parts: `upstream`, `ends` (stream and store), `operations`, `kafka`, `subject`; `words` and
+`units` say how values are written.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, model_validator
 
-from shadow.config.kafka import KafkaStream
-from shadow.config.units import Address, ByteSize, Duration, Listen
-
-NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-
-
-def _name(value: str) -> str:
-    if not NAME.fullmatch(value):
-        raise ValueError(
-            f"{value!r} is not a name: small letters, digits, '_', '.', '-', at most 63"
-        )
-    return value
-
-
-def _url(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(f"{value!r} is not a URL such as http://engine:8000")
-    return value.rstrip("/")
-
-
-def _header(value: str) -> str:
-    if not HEADER.fullmatch(value):
-        raise ValueError(f"{value!r} is not a header name")
-    return value.lower()
-
-
-def _header_value(value: str) -> str:
-    if any((ord(c) < 32 and c != "\t") or ord(c) == 127 for c in value):
-        raise ValueError("a header value holds a control character")
-    return value
-
-
-def not_yet(what: str) -> BeforeValidator:
-    """A key that is known, and refused until its feature exists: never ignored."""
-
-    def refuse(value: object) -> object:
-        if not value:
-            return value
-        raise ValueError(f"not yet: {what} is not in this version; leave the key out")
-
-    return BeforeValidator(refuse)
-
-
-def _sampling_key(value: object) -> object:
-    if value == "conversation" or str(value).startswith("header:"):
-        raise ValueError(
-            f"not yet: {value} as a sampling key is not in this version; write request"
-        )
-    return value
-
-
-Name = Annotated[str, AfterValidator(_name)]
-Url = Annotated[str, AfterValidator(_url)]
-HeaderName = Annotated[str, AfterValidator(_header)]
-HeaderValue = Annotated[str, AfterValidator(_header_value)]
-NotYet = Any
-Kept = Annotated[Duration, Field(ge=3600.0, le=20 * 365 * 86400.0)]
-"""An hour to twenty years: the store reckons the end of a row in 32-bit seconds."""
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class Tls(_Model):
-    """How an https upstream is verified."""
-
-    ca: Path | None = None
-    """PEM file of the authorities to trust; without it, the system's."""
-    certificate: Path | None = None
-    """PEM file of the client's certificate (and its key, unless `key` is given)."""
-    key: Path | None = None
-    server_name: str | None = None
-    """SNI and the name to verify; without it, the URL's host."""
-
-
-class Upstream(_Model):
-    """A server that the proxy sends requests to."""
-
-    url: Url
-    build: str = ""
-    """Any text that names the build; part of a comparison's identity."""
-    tokenizer: Path | None = None
-    """A tokenizer.json that counts output tokens where the engine gives no count of its own."""
-    tls: Tls = Tls()
-    connect_timeout: Duration = 5.0
-    idle_timeout: Duration = 4.0
-    """An idle connection is closed after this; below the 5 s at which uvicorn closes."""
-
-
-class HeaderChanges(_Model):
-    """Header fields of one arm's request: set replaces, remove takes away."""
-
-    set: dict[HeaderName, HeaderValue] = {}
-    remove: list[HeaderName] = []
-
-
-class Arm(Upstream):
-    """One upstream's place in an experiment beside the primary."""
-
-    role: Literal["candidate", "control"]
-    sample: float = Field(ge=0, le=1)
-    """The share of eligible requests that this arm gets; it has no default."""
-    key: Annotated[Literal["request"], BeforeValidator(_sampling_key)] = "request"
-    models: Annotated[dict[str, str], not_yet("the rewriting of model names")] = {}
-    headers: HeaderChanges = HeaderChanges()
-    factors: dict[str, str] = {}
-    """What this arm tries out, in words; part of a comparison's identity."""
-    deadline: Duration = 120.0
-    """Over the wait in the proxy plus the whole stream."""
-    concurrency: int = Field(default=200, ge=1)
-    """Open requests of this arm alone; one more is dropped and counted."""
-
-
-class EmbeddedStream(_Model):
-    """The embedded log: SQLite files in a folder."""
-
-    embedded: Path
-    max_bytes: ByteSize = 4 * 2**30
-    """All files of one worker together; a full log refuses, counted `log_full`."""
-    max_age: Duration = 7 * 86400.0
-    """Records that were read stay this long at most."""
-
-
-class EmbeddedStore(_Model):
-    """chDB in the collector's process, with ClickHouse's HTTP interface in front of it."""
-
-    embedded: Path
-    listen: Listen = Address("127.0.0.1", 8123)
-    database: Name = "shadow"
-    user: str = "default"
-    password: str = ""
-
-
-class ClickHouse(_Model):
-    """A ClickHouse server, by HTTP. The password only as ${NAME}."""
-
-    url: Url
-    database: Name = "shadow"
-    user: str = "default"
-    password: str = ""
-    ca: Path | None = None
-    """PEM file of the authorities to trust for https; without it, the system's."""
-    cluster: Annotated[str | None, Field(min_length=1)] = None
-    """Tables are made replicated and distributed over this cluster."""
-
-
-class ClickHouseStore(_Model):
-    """A ClickHouse server as the store."""
-
-    clickhouse: ClickHouse
-
-
-def _which(word: str) -> Callable[[object], str]:
-    """Which of two models stands there: the one that names its kind by the key `word`."""
-
-    def kind(value: object) -> str:
-        named = word in value if isinstance(value, dict) else hasattr(value, word)
-        return f"<{word}>" if named else "<embedded>"
-
-    return kind
-
-
-Stream = Annotated[
-    Annotated[EmbeddedStream, Tag("<embedded>")] | Annotated[KafkaStream, Tag("<kafka>")],
-    Discriminator(_which("kafka")),
-]
-Store = Annotated[
-    Annotated[EmbeddedStore, Tag("<embedded>")] | Annotated[ClickHouseStore, Tag("<clickhouse>")],
-    Discriminator(_which("clickhouse")),
-]
-
-
-class Retention(_Model):
-    """How long rows are kept."""
-
-    bodies: Kept = 7 * 86400.0
-    measures: Kept = 90 * 86400.0
-
-
-class Limits(_Model):
-    """Every bound that a user could meet."""
-
-    request_bytes: ByteSize = 8 * 2**20
-    """Larger requests are relayed, not mirrored: skipped `body_too_large`."""
-    answer_bytes: ByteSize = 8 * 2**20
-    """An answer's captured head."""
-    answer_tail: ByteSize = 64 * 2**10
-    """An answer's captured end, beyond `answer_bytes`."""
-    queue_bytes: ByteSize = 64 * 2**20
-    """Captures that wait for the stream; beyond it, dropped `queue_full`."""
-    header_bytes: ByteSize = 64 * 2**10
-    """All fields of one head; beyond it 431."""
-
-
-class Admin(_Model):
-    """Ports for operators: health and metrics; reports and control."""
-
-    health: Listen = Address("127.0.0.1", 9091)
-    """The proxy's; the n-th of several workers listens n ports above."""
-    collector: Listen | None = None
-    """The collector's; without it, it has none."""
-    analysis: Listen | None = None
-    """The analysis'; without it, it has none."""
-    control: Listen | None = None
-    """Reports and verdicts, served by the analysis; without it, they are not served."""
-    token: str = ""
-    """What callers of the control port must show; needed where that is not on loopback."""
-
-    @model_validator(mode="after")
-    def _guarded(self) -> Self:
-        if self.control and not self.token and not _on_loopback(self.control.host):
-            raise ValueError(f"token: needed, since control listens on {self.control}")
-        return self
-
-
-def _on_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+from shadow.config.ends import Retention, Store, Stream
+from shadow.config.operations import Admin, Limits
+from shadow.config.subject import Subject
+from shadow.config.units import Address, Duration, Listen
+from shadow.config.upstream import Arm, Upstream
+from shadow.config.words import Name, NotYet, Part, not_yet
 
 
 def _yaml_bool_off(value: object) -> object:
@@ -262,7 +33,7 @@ def _isolation(value: object) -> object:
     )
 
 
-class Config(_Model):
+class Config(Part):
     """One experiment. See docs/configuration.md for each key's meaning and default."""
 
     experiment: Name
@@ -275,6 +46,8 @@ class Config(_Model):
     stream: Stream
     store: Store
     retention: Retention = Retention()
+    subject: Subject | None = None
+    """By which header a person's records are found and purged; without it, by none."""
     policy: Path | None = None
     """Without it, the default policy judges."""
     stop_at: Annotated[NotYet, not_yet("an end by pairs, hours or verdict")] = None

@@ -14,8 +14,8 @@ from shadow.relay.sockets import keep_alive
 from shadow.relay.upstream import Upstream
 
 if TYPE_CHECKING:
-    from shadow.config.model import Tls
-    from shadow.config.model import Upstream as Settings
+    from shadow.config.upstream import Tls
+    from shadow.config.upstream import Upstream as Settings
     from shadow.relay.owner import Owner
 
 IDLE_CONNECTIONS: Final = 1024

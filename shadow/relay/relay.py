@@ -12,7 +12,7 @@ from shadow.relay.stale import RetryStale, may_be_retried
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shadow.config.model import Limits
+    from shadow.config.operations import Limits
     from shadow.metrics import Totals
     from shadow.mirror import Mirror
     from shadow.plan import Plan

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shadow.capture import Capture, Origin, Request, Side
-from shadow.config.model import HeaderChanges
+from shadow.config.upstream import HeaderChanges
 from shadow.exchange import decode, encode
 from shadow.headers import ArmHeaders
 from shadow.relay.answer import parse_answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shadow.config.model import HeaderChanges
+from shadow.config.upstream import HeaderChanges
 from shadow.headers import CREDENTIALS, DIGESTS, STEERING, ArmHeaders
 from shadow.relay.head import parse_request
 

@@ -1,0 +1,82 @@
+"""The two ends of a record's way: the stream that carries it, the store that keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag
+
+from shadow.config.kafka import KafkaStream
+from shadow.config.units import Address, ByteSize, Duration, Listen
+from shadow.config.words import Name, Part, Url
+
+Kept = Annotated[Duration, Field(ge=3600.0, le=20 * 365 * 86400.0)]
+"""An hour to twenty years: the store reckons the end of a row in 32-bit seconds."""
+
+
+class EmbeddedStream(Part):
+    """The embedded log: SQLite files in a folder."""
+
+    embedded: Path
+    max_bytes: ByteSize = 4 * 2**30
+    """All files of one worker together; a full log refuses, counted `log_full`."""
+    max_age: Duration = 7 * 86400.0
+    """Records that were read stay this long at most."""
+
+
+class EmbeddedStore(Part):
+    """chDB in the collector's process, with ClickHouse's HTTP interface in front of it."""
+
+    embedded: Path
+    listen: Listen = Address("127.0.0.1", 8123)
+    database: Name = "shadow"
+    user: str = "default"
+    password: str = ""
+
+
+class ClickHouse(Part):
+    """A ClickHouse server, by HTTP. The password only as ${NAME}."""
+
+    url: Url
+    database: Name = "shadow"
+    user: str = "default"
+    password: str = ""
+    ca: Path | None = None
+    """PEM file of the authorities to trust for https; without it, the system's."""
+    cluster: Annotated[str | None, Field(min_length=1)] = None
+    """Tables are made replicated and distributed over this cluster."""
+
+
+class ClickHouseStore(Part):
+    """A ClickHouse server as the store."""
+
+    clickhouse: ClickHouse
+
+
+def _which(word: str) -> Callable[[object], str]:
+    """Which of two models stands there: the one that names its kind by the key `word`."""
+
+    def kind(value: object) -> str:
+        named = word in value if isinstance(value, dict) else hasattr(value, word)
+        return f"<{word}>" if named else "<embedded>"
+
+    return kind
+
+
+Stream = Annotated[
+    Annotated[EmbeddedStream, Tag("<embedded>")] | Annotated[KafkaStream, Tag("<kafka>")],
+    Discriminator(_which("kafka")),
+]
+Store = Annotated[
+    Annotated[EmbeddedStore, Tag("<embedded>")] | Annotated[ClickHouseStore, Tag("<clickhouse>")],
+    Discriminator(_which("clickhouse")),
+]
+
+
+class Retention(Part):
+    """How long rows are kept."""
+
+    bodies: Kept = 7 * 86400.0
+    measures: Kept = 90 * 86400.0

@@ -1,0 +1,54 @@
+"""What operators set: bounds, and ports of their own."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Self
+
+from pydantic import model_validator
+
+from shadow.config.units import Address, ByteSize, Listen
+from shadow.config.words import Part
+
+
+class Limits(Part):
+    """Every bound that a user could meet."""
+
+    request_bytes: ByteSize = 8 * 2**20
+    """Larger requests are relayed, not mirrored: skipped `body_too_large`."""
+    answer_bytes: ByteSize = 8 * 2**20
+    """An answer's captured head."""
+    answer_tail: ByteSize = 64 * 2**10
+    """An answer's captured end, beyond `answer_bytes`."""
+    queue_bytes: ByteSize = 64 * 2**20
+    """Captures that wait for the stream; beyond it, dropped `queue_full`."""
+    header_bytes: ByteSize = 64 * 2**10
+    """All fields of one head; beyond it 431."""
+
+
+class Admin(Part):
+    """Ports for operators: health and metrics; reports and control."""
+
+    health: Listen = Address("127.0.0.1", 9091)
+    """The proxy's; the n-th of several workers listens n ports above."""
+    collector: Listen | None = None
+    """The collector's; without it, it has none."""
+    analysis: Listen | None = None
+    """The analysis'; without it, it has none."""
+    control: Listen | None = None
+    """Reports and verdicts, served by the analysis; without it, they are not served."""
+    token: str = ""
+    """What callers of the control port must show; needed where that is not on loopback."""
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if self.control and not self.token and not _on_loopback(self.control.host):
+            raise ValueError(f"token: needed, since control listens on {self.control}")
+        return self
+
+
+def _on_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

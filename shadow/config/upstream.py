@@ -1,0 +1,69 @@
+"""Where requests go: the primary, and the arms beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from shadow.config.units import Duration
+from shadow.config.words import HeaderName, HeaderValue, Part, Url, not_yet
+
+
+def _sampling_key(value: object) -> object:
+    if value == "conversation" or str(value).startswith("header:"):
+        raise ValueError(
+            f"not yet: {value} as a sampling key is not in this version; write request"
+        )
+    return value
+
+
+class Tls(Part):
+    """How an https upstream is verified."""
+
+    ca: Path | None = None
+    """PEM file of the authorities to trust; without it, the system's."""
+    certificate: Path | None = None
+    """PEM file of the client's certificate (and its key, unless `key` is given)."""
+    key: Path | None = None
+    server_name: str | None = None
+    """SNI and the name to verify; without it, the URL's host."""
+
+
+class Upstream(Part):
+    """A server that the proxy sends requests to."""
+
+    url: Url
+    build: str = ""
+    """Any text that names the build; part of a comparison's identity."""
+    tokenizer: Path | None = None
+    """A tokenizer.json that counts output tokens where the engine gives no count of its own."""
+    tls: Tls = Tls()
+    connect_timeout: Duration = 5.0
+    idle_timeout: Duration = 4.0
+    """An idle connection is closed after this; below the 5 s at which uvicorn closes."""
+
+
+class HeaderChanges(Part):
+    """Header fields of one arm's request: set replaces, remove takes away."""
+
+    set: dict[HeaderName, HeaderValue] = {}
+    remove: list[HeaderName] = []
+
+
+class Arm(Upstream):
+    """One upstream's place in an experiment beside the primary."""
+
+    role: Literal["candidate", "control"]
+    sample: float = Field(ge=0, le=1)
+    """The share of eligible requests that this arm gets; it has no default."""
+    key: Annotated[Literal["request"], BeforeValidator(_sampling_key)] = "request"
+    models: Annotated[dict[str, str], not_yet("the rewriting of model names")] = {}
+    headers: HeaderChanges = HeaderChanges()
+    factors: dict[str, str] = {}
+    """What this arm tries out, in words; part of a comparison's identity."""
+    deadline: Duration = 120.0
+    """Over the wait in the proxy plus the whole stream."""
+    concurrency: int = Field(default=200, ge=1)
+    """Open requests of this arm alone; one more is dropped and counted."""
