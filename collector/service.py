@@ -117,7 +117,7 @@ def _store(settings: Settings, status: Status, sleep: Callable[[float], None]) -
             yield client
         return
     with closing(_server(store, status, sleep)) as client:
-        migrate(client, store.database or "default", retention)
+        migrate(client, store.database or "default", retention, cluster=store.cluster)
         yield client
 
 

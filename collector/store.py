@@ -13,6 +13,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
 from urllib3.exceptions import HTTPError
 
+from collector import cluster
 from collector.folder import EXTRA, locked_by
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class StoreSettings:
     password: str = field(default="", repr=False)
     ca: Path | None = None
     """PEM file of the authorities to trust for https; without it, the system's."""
+    cluster: str | None = None
+    """The cluster over which its tables are distributed."""
     connect_timeout_s: int = 10
     timeout_s: int = 300
 
@@ -146,7 +149,7 @@ def connect(settings: StoreSettings) -> Client:
             username=settings.user,
             password=settings.password,
             database=settings.database or "__default__",
-            settings=dict(CLIENT_SETTINGS),
+            settings=CLIENT_SETTINGS | (cluster.SETTINGS if settings.cluster else {}),
             connect_timeout=settings.connect_timeout_s,
             send_receive_timeout=settings.timeout_s,
             autogenerate_session_id=False,

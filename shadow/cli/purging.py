@@ -7,9 +7,8 @@ import time
 import click
 
 from shadow.cli.reading import store
+from shadow.cli.settings import store_settings
 from shadow.config import Config, ConfigError
-from shadow.config.ends import ClickHouseStore
-from shadow.config.subject import Subject
 from shadow.subject import subject_of
 
 
@@ -22,11 +21,11 @@ def purge(config: Config, value: str, *, measures: bool) -> int:
     from collector.purge import purge as forget
     from collector.store import StoreError
 
-    said: Subject | None = getattr(config, "subject", None)
+    said = config.subject
     if said is None:
         raise ConfigError("subject: not configured, so no record says whose it is")
     subject = subject_of(value.encode(), said.salt)
-    cluster = config.store.clickhouse.cluster if isinstance(config.store, ClickHouseStore) else None
+    cluster = store_settings(config).cluster
     try:
         with store(config) as client:
             found = forget(client, subject, time.time_ns(), measures=measures, cluster=cluster)

@@ -116,8 +116,9 @@ def migrate(config: Config) -> int:
     retention = Retention(int(config.retention.bodies), int(config.retention.measures))
     try:
         with store(config, create=True) as client:
-            database = store_settings(config).database or "default"
-            applied = apply(client, database, retention)
+            known = store_settings(config)
+            database = known.database or "default"
+            applied = apply(client, database, retention, cluster=known.cluster)
     except (StoreError, MigrationError) as error:
         raise ConfigError(f"store: {error}") from None
     for name in applied:

@@ -53,7 +53,9 @@ def store_settings(config: Config) -> StoreSettings:
     store = config.store
     if isinstance(store, ClickHouseStore):
         said = store.clickhouse
-        return StoreSettings(said.url, said.database, said.user, said.password, ca=said.ca)
+        return StoreSettings(
+            said.url, said.database, said.user, said.password, said.ca, said.cluster
+        )
     return StoreSettings(f"http://{store.listen}", store.database, store.user, store.password)
 
 
