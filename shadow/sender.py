@@ -27,8 +27,8 @@ from shadow.stream import Message, MessageTooLarge, Producer, StreamFull, Stream
 if TYPE_CHECKING:
     from shadow.publisher import Publishable, Queued
 
-SLICE_SECONDS = 0.0002
-PAUSE_SECONDS = 0.0002
+SLICE_SECONDS = 0.0004
+PAUSE_SECONDS = 0.0004
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 5.0
 

@@ -6,7 +6,6 @@ space, equal lengths are one. Only without any reading is it refused.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +25,6 @@ from shadow.relay.fields import (
     options,
 )
 
-_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _NOTHING: Final[frozenset[bytes]] = frozenset()
 
 
@@ -60,8 +58,11 @@ class AnswerHead:
 
 def find_answer_head(buffer: bytes) -> tuple[int, int] | None:
     """(end of the head, start of what follows), or None while the empty line has not come."""
-    match = _BLANK_LINE.search(buffer)
-    return None if match is None else match.span()
+    end = buffer.find(b"\n\r\n")
+    bare = buffer.find(b"\n\n", 0, end + 1 if end >= 0 else len(buffer))
+    if bare >= 0:
+        return bare, bare + 2
+    return (end, end + 3) if end >= 0 else None
 
 
 def parse_answer(  # noqa: C901, PLR0912 one pass

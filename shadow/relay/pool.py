@@ -41,7 +41,7 @@ class Pool:
         self._settings = settings
         self._ssl = _context(name, settings.tls) if parts.scheme == "https" else None
         self._server_name = settings.tls.server_name or parts.hostname if self._ssl else None
-        self._idle: list[Upstream] = []
+        self._idle: dict[Upstream, None] = {}  # in the order of their releases
         self._open: set[Upstream] = set()
         self._connecting: dict[Owner, asyncio.Task[None]] = {}
         self._idle_ns = int(settings.idle_timeout * 1e9)
@@ -50,7 +50,7 @@ class Pool:
         """An idle connection that is young enough, or None: then `connect`."""
         oldest = monotonic_ns() - self._idle_ns
         while self._idle:
-            connection = self._idle.pop()
+            connection = self._idle.popitem()[0]
             if connection.idle_since >= oldest and not connection.transport.is_closing():
                 connection.reused = True
                 return connection
@@ -80,19 +80,21 @@ class Pool:
             return
         connection.transport.resume_reading()
         connection.idle_since = monotonic_ns()
-        self._idle.append(connection)
+        self._idle[connection] = None
 
     def forget(self, connection: Upstream) -> None:
         """The connection is gone."""
         self._open.discard(connection)
-        if connection in self._idle:
-            self._idle.remove(connection)
+        self._idle.pop(connection, None)
 
     def sweep(self) -> None:
         """Close what was idle too long; called by the proxy's clock."""
         oldest = monotonic_ns() - self._idle_ns
-        while self._idle and self._idle[0].idle_since < oldest:
-            self._idle.pop(0).close()
+        for connection in list(self._idle):
+            if connection.idle_since >= oldest:
+                return
+            del self._idle[connection]
+            connection.close()
 
     async def close(self) -> None:
         """End every connection at once."""
