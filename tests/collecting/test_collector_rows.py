@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def test_the_columns_are_the_tables():
     assert list(body_row(RECORD, completion, keep_raw=True)) == columns_of("bodies")
     assert list(accounting_rows(accounting())[0]) == columns_of("accounting")
     assert list(worker_row(accounting())) == columns_of("workers")
+
+
+def test_every_metric_has_its_column():
+    """What metrics.toml lists is stored with each answer, but for what takes two answers."""
+    listed = tomllib.loads((MIGRATIONS.parents[1] / "analysis" / "metrics.toml").read_text())
+    names = {f"{name}_ms" if m["unit"] == "ms" else name for name, m in listed.items()}
+    assert names - {"mismatch"} <= set(columns_of("exchanges"))
+    two_sided = {name for name in names if listed[name.removesuffix("_ms")]["kind"] == "time"}
+    assert two_sided | {f"reference_{name}" for name in two_sided} <= set(columns_of("pairs"))
 
 
 def test_an_exchange_s_row():
