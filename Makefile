@@ -21,10 +21,11 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
 
-lint: install ## ruff and mypy
+lint: install ## ruff, mypy, hadolint
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/hadolint Dockerfile
 
 format: install ## let ruff write the formatting
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
