@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import signal
@@ -167,8 +168,16 @@ def test_a_life_and_the_next_after_a_kill(tree, tmp_path):
     assert [file.name for file in Path(tree["state"]).iterdir()] == ["0.lock"]
 
 
+@contextmanager
 def taken(host: str, port: int):
-    return closing(socket.create_server((host, port)))
+    """Somebody listens there: we, or whoever was quicker."""
+    try:
+        with closing(socket.create_server((host, port))):
+            yield
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        yield
 
 
 @pytest.fixture
