@@ -41,6 +41,7 @@ _NOT_A_ROW = frozenset(
         218,  # TABLE_IS_DROPPED
         497,  # ACCESS_DENIED
         516,  # AUTHENTICATION_FAILED
+        701,  # CLUSTER_DOESNT_EXIST
     }
 )
 

@@ -8,26 +8,16 @@ import yaml
 
 from collector.embedded import EmbeddedStore
 from collector.migrate import Retention, migrate
-from shadow.cli import commands
 from shadow.cli.commands import run
-from shadow.config import Config, load
-from shadow.config.subject import Subject
 from shadow.subject import subject_of
 
 SALT = "0123456789abcdef"
-
-
-class WithSubject(Config):
-    """The configuration, with the key that says whose a request is."""
-
-    subject: Subject | None = None
 
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     """A configuration whose store's folder nobody serves."""
     monkeypatch.setenv("SUBJECT_SALT", SALT)
-    monkeypatch.setattr(commands, "read_config", lambda path: load(path, WithSubject))
     tree = {
         "experiment": "e",
         "capture": "text",

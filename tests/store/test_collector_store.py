@@ -1,10 +1,12 @@
 """What our tables need of the store is the same in process and over HTTP; failures are of two kinds."""
 
 import math
+import re
 import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import clickhouse_connect
 import pytest
@@ -377,3 +379,16 @@ def test_foreign_errors_become_two():
     assert {type(translated(error)) for error in fault} == {StoreRefused}
     with pytest.raises(struct.error), store_errors():
         struct.pack("B", 300)
+
+
+@pytest.mark.parametrize("module", ["store", "writer"])
+def test_the_codes_are_those_that_their_comments_say(http_client, module):
+    """Held to the engine's own list, so that no number is another error's."""
+    source = (Path(__file__).parents[2] / f"collector/{module}.py").read_text()
+    told = re.findall(r"^ +(\d+),  # ([A-Z0-9_]+)$", source, re.MULTILINE)
+    assert len(told) > 10
+    for code, name in told:
+        known = http_client.command(
+            "SELECT errorCodeToName({c:Int32})", parameters={"c": int(code)}
+        )
+        assert known == name
