@@ -29,7 +29,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", choices=BENCHMARKS, action="append", help="not all of them")
     parser.add_argument("--peer", action="append", default=[], help="relay: this proxy only")
     parser.add_argument("--rounds", type=int, default=3, help="relay: how often each (3)")
-    parser.add_argument("--seconds", type=float, default=1.5, help="relay: each load (1.5)")
+    parser.add_argument("--seconds", type=int, default=1, help="relay: each load (1)")
     parser.add_argument("--exchanges", type=int, default=60_000, help="collector: how many")
     parser.add_argument("--pairs", type=int, default=1_000_000, help="report: how many")
     parser.add_argument("--dry", action="store_true", help="print, write nothing")

@@ -44,13 +44,13 @@ def _load(command: Sequence[str]) -> Figures:
     return figures
 
 
-def saturating(port: int, seconds: float) -> Figures:
+def saturating(port: int, seconds: int) -> Figures:
     """Small JSON as fast as one wrk thread gets it.
 
     Raises:
         RuntimeError: more than one request in a hundred failed.
     """
-    wrk = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "-s", str(HERE / "post.lua")]
+    wrk = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(HERE / "post.lua")]
     figures = _load([*wrk, f"http://127.0.0.1:{port}{PATH}"])
     if figures["failed"] > figures["requests"] / 100:
         raise RuntimeError(f"{figures['failed']:g} of {figures['requests']:g} requests failed")
@@ -69,11 +69,11 @@ def streaming(port: int) -> Figures:
     return _load([sys.executable, "-m", "bench.load", *arguments])
 
 
-def workloads(seconds: float) -> dict[str, Callable[[int], Figures]]:
+def workloads(seconds: int) -> dict[str, Callable[[int], Figures]]:
     """Name to load; the first needs wrk."""
     loads: dict[str, Callable[[int], Figures]] = {
         "json": lambda port: saturating(port, seconds),
-        "paced": lambda port: paced(port, RATE_PER_S, 0.75 * seconds),
+        "paced": lambda port: paced(port, RATE_PER_S, seconds),
         "streams": streaming,
     }
     return loads if shutil.which("wrk") else {n: load for n, load in loads.items() if n != "json"}

@@ -37,7 +37,7 @@ class Options(Protocol):
 
     peer: list[str]
     rounds: int
-    seconds: float
+    seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def measured(load: Callable[[int], Figures], port: int, pid: int, ups: Upstreams
     }
 
 
-def one_proxy(peer: Peer, ups: Upstreams, seconds: float, folder: Path) -> dict[str, Figures]:
+def one_proxy(peer: Peer, ups: Upstreams, seconds: int, folder: Path) -> dict[str, Figures]:
     """Every load through one fresh proxy process; for ours also what reached the stream."""
     port, health = free_ports(2)
     place = Place(folder, port, health, ups.primary, ups.candidate)
@@ -134,12 +134,12 @@ def _add_delivery(
     }
 
 
-def direct(ups: Upstreams, seconds: float) -> dict[str, Figures]:
+def direct(ups: Upstreams, seconds: int) -> dict[str, Figures]:
     """Every load straight on the primary."""
     return {name: load(ups.primary) for name, load in workloads(seconds).items()}
 
 
-def run(peers: Sequence[Peer], rounds: int, seconds: float, say: Say) -> dict[str, object]:
+def run(peers: Sequence[Peer], rounds: int, seconds: int, say: Say) -> dict[str, object]:
     """All peers, `rounds` times over.
 
     Returns:
