@@ -34,6 +34,14 @@ def test_what_it_prints_is_the_whole_object(name):
     assert printed["choices"] == wanted["choices"]
 
 
+def test_text_is_utf8_in_any_locale():
+    """JSON is UTF-8; a terminal's locale changes nothing."""
+    command = [sys.executable, "-m", "shadow", "decode", str(CAPTURES / "vllm" / "chat_n2.json")]
+    env = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True, env=env)
+    assert "\ufffd" in json.loads(done.stdout.decode("utf-8"))["choices"][1]["text"]
+
+
 def test_details():
     """What was read beyond it stands under a key of its own."""
     done = decode("--details", str(CAPTURES / "vllm" / "chat_token_ids.json"))

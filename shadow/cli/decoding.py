@@ -24,5 +24,6 @@ def decode(path: Path, tokenizer: Path | None, *, details: bool) -> int:
     except NotACapture as error:
         click.echo(f"shadow decode: {' '.join(str(error).split())}", err=True)
         return USAGE
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    click.echo(text.encode())  # UTF-8, whatever the terminal's locale
     return 0
