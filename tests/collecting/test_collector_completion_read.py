@@ -1,7 +1,6 @@
 """Whatever the bytes, an outcome with a reason: never an exception, never unbounded time."""
 
 import gzip
-import json
 import random
 import time
 import zlib
@@ -21,8 +20,6 @@ from collecting.answers import (
     usage,
     whole,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from collector.completion import Answer, Completion, Fault, read
 from collector.json_text import said
@@ -235,91 +232,6 @@ def always_an_outcome(done):
         ).encode()
     if done.fault:
         done.fault.message.encode()
-
-
-JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            ["choices", "delta", "message", "content", "text", "tool_calls", "function", "arguments", "name", "id", "index",
-             "usage", "completion_tokens", "error", "type", "code", "finish_reason", "logprobs", "tokens", "top_logprobs",
-             "token_ids", "reasoning", "reasoning_content", "model", "response", "output", "item", "part", "content_block",
-             "partial_json", "data", "embedding", "stop_reason", "prompt_tokens_details", "nvext", "timing", "object"]
-        ),
-        inner, max_size=4,
-    ),
-    max_leaves=12,
-)  # fmt: skip
-PATHS = st.sampled_from(
-    [CHAT, "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/x"]
-)
-KINDS = st.sampled_from(
-    ["response.output_text.delta", "response.completed", "response.failed", "response.output_item.added", "message_start",
-     "content_block_start", "content_block_delta", "message_delta", "error", "ping", "response.function_call_arguments.delta"]
-)  # fmt: skip
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    PATHS,
-    st.lists(st.tuples(JUNK, KINDS | st.none()), max_size=5),
-    st.sampled_from(TRANSPORTS),
-    st.sampled_from([200, 200, 400]),
-)
-def test_json_of_any_shape(path, documents, transport, status):
-    """Any JSON under the words that dialects use, as events and as a document."""
-    pieces = []
-    for document, kind in documents:
-        if isinstance(document, dict) and kind:
-            document["type"] = kind
-        pieces.append(event(json.dumps(document), kind))
-    always_an_outcome(streamed(*pieces, DONE, path=path, transport=transport, status=status))
-    for document, _ in documents:
-        always_an_outcome(
-            whole(json.dumps(document).encode(), path=path, transport=transport, status=status)
-        )
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    PATHS,
-    st.binary(max_size=200),
-    st.sampled_from([SSE, JSON, ()]),
-    st.sampled_from(["", "gzip", "deflate", "zstd", "br", "br, gzip"]),
-)
-def test_any_bytes(path, body, headers, coding):
-    """Random bytes under any content type and coding."""
-    always_an_outcome(
-        read(
-            Answer(
-                path,
-                200,
-                (*headers, ("content-encoding", coding)),
-                body,
-                [(1, 3), (2, len(body))],
-                "complete",
-            )
-        )
-    )
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(min_size=1, max_size=60), st.integers(0, len(GOOD)))
-def test_bytes_in_a_good_stream(junk, at):
-    """Good events with junk put in anywhere."""
-    always_an_outcome(streamed(GOOD[:at] + junk + GOOD[at:]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(-(10**12), 10**12), st.integers(-10, 10**6)), max_size=8))
-def test_marks_of_any_shape(marks):
-    """Marks that go back, overshoot or fall short."""
-    always_an_outcome(read(Answer(CHAT, 200, SSE, GOOD, marks, "complete")))
-    coded = gzip.compress(GOOD)
-    always_an_outcome(
-        read(Answer(CHAT, 200, (*SSE, ("content-encoding", "gzip")), coded, marks, "complete"))
-    )
 
 
 def test_truncation_at_every_byte():

@@ -17,7 +17,9 @@ from pathlib import Path
 import brotli
 import pytest
 from backports import zstd
-from collecting.answers import CHAT, DONE, SSE, event, finish, marks_of, text
+from collecting.answers import CHAT, DONE, JSON, SSE, event, finish, marks_of, text
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from collector.capture_file import answer_of, decoded
 from collector.comparable import comparable
@@ -28,7 +30,7 @@ from shadow.exchange import OUTCOMES, TRANSPORTS
 
 SECONDS = float(os.environ.get("SHADOW_FUZZ_SECONDS", "0"))
 CAPTURES = Path(__file__).parents[1] / "captures"
-PATHS = [CHAT, "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/elsewhere"]
+ANYWHERE = [CHAT, "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/x"]
 CODINGS = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
@@ -43,6 +45,84 @@ ODD = [
 ]  # fmt: skip
 BASE_S, S_A_BYTE = 0.5, 5e-6
 """What reading may cost: measured at 0.1 us a byte, and a busy machine."""
+
+
+GOOD = b"".join(event(each) for each in (text("a"), text("b"), finish())) + DONE
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["choices", "delta", "message", "content", "text", "tool_calls", "function", "arguments", "name", "id", "index",
+             "usage", "completion_tokens", "error", "type", "code", "finish_reason", "logprobs", "tokens", "top_logprobs",
+             "token_ids", "reasoning", "reasoning_content", "model", "response", "output", "item", "part", "content_block",
+             "partial_json", "data", "embedding", "stop_reason", "prompt_tokens_details", "nvext", "timing", "object"]
+        ),
+        inner, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+PATHS = st.sampled_from(ANYWHERE)
+KINDS = st.sampled_from(
+    ["response.output_text.delta", "response.completed", "response.failed", "response.output_item.added", "message_start",
+     "content_block_start", "content_block_delta", "message_delta", "error", "ping", "response.function_call_arguments.delta"]
+)  # fmt: skip
+
+
+def bounded(examples):
+    """So many examples in `make test`, more the longer `make fuzz` may take."""
+    return settings(max_examples=int(max(examples, 20 * SECONDS)), deadline=None)
+
+
+@bounded(300)
+@given(
+    PATHS,
+    st.lists(st.tuples(JUNK, KINDS | st.none()), max_size=5),
+    st.sampled_from(TRANSPORTS),
+    st.sampled_from([200, 200, 400]),
+)
+def test_fuzz_json_of_any_shape(path, documents, transport, status):
+    """Any JSON under the words that dialects use, as events and as a document."""
+    pieces = []
+    for document, kind in documents:
+        if isinstance(document, dict) and kind:
+            document["type"] = kind
+        pieces.append(event(json.dumps(document), kind))
+    pieces.append(DONE)
+    check(Answer(path, status, SSE, b"".join(pieces), marks_of(pieces), transport))
+    for document, _ in documents:
+        body = json.dumps(document).encode()
+        check(Answer(path, status, JSON, body, [(1, len(body))], transport))
+
+
+@bounded(200)
+@given(
+    PATHS,
+    st.binary(max_size=200),
+    st.sampled_from([SSE, JSON, ()]),
+    st.sampled_from(["", "gzip", "deflate", "zstd", "br", "br, gzip"]),
+)
+def test_fuzz_any_bytes(path, body, headers, coding):
+    """Random bytes under any content type and coding."""
+    headers = (*headers, ("content-encoding", coding))
+    check(Answer(path, 200, headers, body, [(1, 3), (2, len(body))], "complete"))
+
+
+@bounded(100)
+@given(st.binary(min_size=1, max_size=60), st.integers(0, len(GOOD)))
+def test_fuzz_bytes_in_a_good_stream(junk, at):
+    """Good events with junk put in anywhere."""
+    body = GOOD[:at] + junk + GOOD[at:]
+    check(Answer(CHAT, 200, SSE, body, [(1, at), (2, len(body))], "complete"))
+
+
+@bounded(60)
+@given(st.lists(st.tuples(st.integers(-(10**12), 10**12), st.integers(-10, 10**6)), max_size=8))
+def test_fuzz_marks_of_any_shape(marks):
+    """Marks that go back, overshoot or fall short."""
+    check(Answer(CHAT, 200, SSE, GOOD, marks, "complete"))
+    headers = (*SSE, ("content-encoding", "gzip"))
+    check(Answer(CHAT, 200, headers, gzip.compress(GOOD), marks, "complete"))
 
 
 def real_answers():
@@ -76,7 +156,7 @@ def mutated(rng):
         headers = [("content-type", rng.choice(["text/event-stream", "application/json", "", "x"]))]
     gap = rng.randrange(1000) if rng.random() < 0.1 else 0
     return Answer(
-        path=answer.path if rng.random() < 0.8 else rng.choice(PATHS),
+        path=answer.path if rng.random() < 0.8 else rng.choice(ANYWHERE),
         status=rng.choice([answer.status, answer.status, 200, 500, 302, None]),
         headers=headers,
         body=body,
