@@ -7,12 +7,13 @@ that ran meanwhile is done once more, so that no moment between the two lets a t
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from collector.patience import Backoff
-from collector.purge import KEPT, PURGED, Purged, erase, mark_of, purges
+from collector.purge import KEPT, PURGED, Purged, erase, purges
 from collector.writer import Refused, Writer
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _SUBJECTS = frozenset({"exchanges", "bodies"})
 _LETTERS = "dead_letters"
+_MARK = re.compile(rb'"subject":"([\x20-\x7e]{1,200}?)"')
+"""As `purge.mark_of` writes it."""
 
 
 class ForgetfulWriter(Writer):
@@ -48,8 +51,8 @@ class ForgetfulWriter(Writer):
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], token: str
     ) -> list[Refused]:
         """Store what is not to be forgotten; as `Writer.insert`."""
-        named = _named(table, columns, rows)
-        if not named and table != _LETTERS:
+        named = named_in(table, columns, rows)
+        if not named:
             return super().insert(table, columns, rows, token)
         purged = self.patiently(lambda: purges(self._client))
         kept = [forgotten(table, columns, row, purged) for row in rows]
@@ -65,11 +68,9 @@ class ForgetfulWriter(Writer):
 
     def _look_again(self, named: frozenset[str]) -> None:
         """Forget what a purge between the two looks could not see yet."""
-        if named:
-            purged = self.patiently(lambda: purges(self._client))
-            for subject in named & purged.keys():
-                erasing = partial(erase, self._client, subject, purged[subject], self._cluster)
-                self.patiently(erasing)
+        purged = self.patiently(lambda: purges(self._client))
+        for subject in named & purged.keys():
+            self.patiently(partial(erase, self._client, subject, purged[subject], self._cluster))
 
 
 def forgotten(
@@ -91,10 +92,9 @@ def _letter(
     columns: Sequence[str], row: Sequence[Any], purged: Mapping[str, Purged]
 ) -> Sequence[Any]:
     """Of a dead letter nobody knows when it had arrived: what names a purged subject goes."""
-    value = row[columns.index("value")]
-    if any(mark_of(subject) in value for subject in purged):
-        return _with(columns, row, reason=PURGED, key=b"", value=b"")
-    return row
+    if not _said(row[columns.index("value")]) & purged.keys():
+        return row
+    return _with(columns, row, reason=PURGED, key=b"", value=b"")
 
 
 def _remains(columns: Sequence[str], row: Sequence[Any]) -> Sequence[Any]:
@@ -106,11 +106,19 @@ def _with(columns: Sequence[str], row: Sequence[Any], **changes: Any) -> Sequenc
     return [changes.get(name, value) for name, value in zip(columns, row, strict=True)]
 
 
-def _named(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> frozenset[str]:
+def named_in(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> frozenset[str]:
+    """The subjects of rows, or those that dead letters' bytes speak of."""
+    if table == _LETTERS:
+        at = columns.index("value")
+        return frozenset().union(*(_said(row[at]) for row in rows))
     if table not in _SUBJECTS:
         return frozenset()
     at = columns.index("subject")
     return frozenset(str(row[at]) for row in rows if row[at])
+
+
+def _said(value: bytes) -> frozenset[str]:
+    return frozenset(match.decode() for match in _MARK.findall(value))
 
 
 def _token(token: str, changed: Sequence[int]) -> str:

@@ -208,23 +208,22 @@ def test_a_purge_can_be_done_again(database):
 
 
 @pytest.mark.parametrize("measures", [False, True])
-def test_a_purge_between_the_collectors_look_and_its_insert_is_done_once_more(
-    database, monkeypatch, measures
-):
-    """The tombstone comes, and deletes, after the collector has read tombstones and before it
-    inserts: what it then inserts is taken away again before its offsets are committed."""
-    looks = []
+@pytest.mark.parametrize("at_look", range(6))
+def test_a_purge_at_any_moment_of_a_delivery_is_heeded(database, monkeypatch, at_look, measures):
+    """The tombstone comes, and deletes, right after the collector has read tombstones: before or
+    after it inserts exchanges, bodies, dead letters. What it then inserts, or has inserted, is gone
+    before its offsets are committed."""
+    looks = itertools.count()
 
     def look(client):
         found = purges(client)
-        if not looks:
+        if next(looks) == at_look:
             purge(database, ME, NOW + 10, measures=measures)
-        looks.append(found)
         return found
 
     monkeypatch.setattr(forgetful, "purges", look)
     deliver(database)
-    assert looks[0] == {}
+    assert next(looks) == 6  # before and after each of the three inserts
     assert not held(database, ME, Purged(NOW + 10, NOW + 10 if measures else 0))
     assert rows(database, "SELECT DISTINCT pair_id FROM bodies ORDER BY pair_id") == [
         ("p1",),
@@ -271,6 +270,11 @@ def test_a_refused_row_keeps_its_place_among_those_left_out(database):
 def test_the_mark_is_what_the_wire_says():
     """Dead letters are found by the bytes that a record of the subject holds."""
     assert mark_of(ME) in record(0)
+    assert forgetful.named_in("dead_letters", ["value"], [[record(0)], [record(1, YOU)[:-40]]]) == {
+        ME,
+        YOU,
+    }
+    assert forgetful.named_in("dead_letters", ["value"], [[record(3, None)], [b""]]) == set()
 
 
 def test_on_a_cluster_every_statement_reaches_all_servers(database):
