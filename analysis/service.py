@@ -33,6 +33,8 @@ from analysis.workers import standing
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
+BAD_WORLD = 75
+"""EX_TEMPFAIL of sysexits.h: start it again. Never 1, which is a gate's reject."""
 NICE = 10
 REST_S = 2.0
 BUSY_SHARE = 0.25
@@ -87,7 +89,7 @@ def run(
         status: is told how it goes.
 
     Returns:
-        Exit status: 0; 1 where a reachable store kept refusing.
+        Exit status: 0; 75 where a reachable store kept refusing.
     """
     if stop is None:
         stop = _signalled()
@@ -117,7 +119,7 @@ def run(
         if (last and not patience.waits_for(memory)) or refusals >= MOST_REFUSALS:
             _close(client)
             log.info("ended", looked_at_all=failures == 0)
-            return 1 if refusals >= MOST_REFUSALS else 0
+            return BAD_WORLD if refusals >= MOST_REFUSALS else 0
         patience.rest(rest_s)
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("collector")
 
+BAD_WORLD = 75
+"""EX_TEMPFAIL of sysexits.h: start it again. Never 1, which is a gate's reject."""
 NICENESS = 10
 """Below the proxy's priority: it may share its cores with us."""
 
@@ -49,7 +51,7 @@ def run(settings: Settings, status: Status | None = None) -> int:
     What cannot be reached is waited for, with backoff, and said in `status`.
 
     Returns:
-        Exit status: 0 after a drain; 1 after a bad world that did not mend, or a mistake.
+        Exit status: 0 after a drain; 75 after a bad world that did not mend, or a mistake.
     """
     os.nice(NICENESS)
     status = status or Status()
@@ -60,7 +62,7 @@ def run(settings: Settings, status: Status | None = None) -> int:
             return 0
         except _MISTAKES as error:
             sys.stderr.write(f"shadow collect: {error}\n")
-            return 1
+            return BAD_WORLD
     return 0
 
 

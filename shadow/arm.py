@@ -12,8 +12,8 @@ from shadow.headers import ArmHeaders
 from shadow.relay.pool import Pool
 
 if TYPE_CHECKING:
-    from shadow.config.upstream import Arm as Settings
     from shadow.config.operations import Limits
+    from shadow.config.upstream import Arm as Settings
     from shadow.ports import Ledger, Publisher
     from shadow.relay.addresses import Lookup
     from shadow.relay.answer import AnswerHead

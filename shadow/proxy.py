@@ -47,8 +47,8 @@ def run(config: Config, worker: str) -> int:
             folder or a TLS file cannot be used.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    with closing(_bound(config, worker)) as health:
-        ledger, dead = _ledger(config, worker)
+    ledger, dead = _ledger(config, worker)  # first: it names a proxy that outlived its supervisor
+    with closing(_bound(config, worker, ledger)) as health:
         stream = _Stream(config, worker)
         publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
         try:
@@ -119,13 +119,14 @@ class _Stream:
         }
 
 
-def _bound(config: Config, worker: str) -> socket:
-    """The health port; the n-th worker's is n above the configured one."""
+def _bound(config: Config, worker: str, ledger: Ledger) -> socket:
+    """The health port; the n-th worker's is n above the configured one. Without it, no place."""
     host, port = config.admin.health.host, config.admin.health.port
     number = int(worker) if worker.isdigit() and port else 0
     try:
         return bind(Address(host, port + number))
     except OSError as error:
+        ledger.close(published=True)  # nothing was counted yet
         raise ConfigError(f"admin.health: {error}") from error
 
 

@@ -46,6 +46,8 @@ class _Child:
     started_s: float = 0.0
     restarts: int = 0
     due_s: float = 0.0
+    first: bool = True
+    """It has not ended yet since the supervisor began."""
 
     def start(self, now_s: float) -> None:
         self.started_s = now_s
@@ -61,6 +63,7 @@ class _Child:
         if self.process is None or (status := self.process.poll()) is None:
             return None
         self.process = None
+        self.first = False
         self.restarts = 0 if now_s - self.started_s > STEADY_S else self.restarts
         self.due_s = now_s + backoff(self.restarts)
         self.restarts += 1
@@ -104,7 +107,8 @@ def supervise(
     """Run until SIGTERM or SIGINT, then drain `services` in order; a second signal ends at once.
 
     Returns:
-        0 after a drain; 2 when a service refused its configuration (it would refuse it again).
+        0 after a drain; 2 when a service refused its configuration at its first start. A refusal
+        later (somebody has changed a file) stops nothing: the others go on, and it is tried again.
     """
     children = [_Child(service) for service in services]
     with _stop_signals() as signals:
@@ -123,8 +127,9 @@ def supervise(
 def _keep_up(children: Sequence[_Child], say: Callable[[str], None]) -> int:
     now = time.monotonic()
     for child in children:
+        first = child.first
         ended = child.reap(now)
-        if ended == USAGE:
+        if ended == USAGE and first and now - child.started_s < STEADY_S:
             say(f"{child.service.name} refused to start (see its line above); stopping")
             return USAGE
         if ended is not None:

@@ -96,6 +96,16 @@ def test_a_key_of_a_later_version_is_refused(tmp_path, line, expected):
     ("line", "expected"),
     [
         ("primari: 1", "primari: unknown key"),
+        (
+            "arms: {fp8: {role: candidate, url: 'http://c', sampel: 1}}",
+            "arms.fp8.sampel: unknown key",
+        ),
+        (
+            "arms: {fp8: {role: candidate, url: 'http://c', sample: 25%}}",
+            "arms.fp8.sample: not a number",
+        ),
+        ("arms: [a]", "arms: not a group of keys and values"),
+        ("workers: two", "workers: not a whole number"),
         ("arms: {fp8: {role: candidate, url: 'http://c'}}", "arms.fp8.sample: missing"),
         ("arms: {fp8: {role: candidate, url: 'http://c', sample: 1.5}}", "arms.fp8.sample: "),
         ("arms: {primary: {role: candidate, url: 'http://c', sample: 1}}", "arms.primary: "),

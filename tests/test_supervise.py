@@ -97,6 +97,29 @@ def test_a_refused_configuration_stops_everything(tmp_path):
     assert any("collector refused" in line for line in said)
 
 
+def test_a_later_refusal_stops_nothing(tmp_path):
+    """A mistake that was made in a file meanwhile: the service is tried again, the proxy goes on."""
+    once = (
+        "import pathlib\np = pathlib.Path(LOG + '.once')\n"
+        "if p.exists():\n    log('refused'); sys.exit(2)\n"
+        "p.touch(); log('started'); sys.exit(1)\n"
+    )
+    services = [
+        Service("proxy", script(tmp_path, "proxy", LONG), 5),
+        Service("analysis", script(tmp_path, "analysis", once), 5),
+    ]
+
+    def end():
+        until(lambda: lines(tmp_path).count("analysis refused") >= 2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    killer = threading.Thread(target=end)
+    killer.start()
+    assert run_here(services, lambda _: None) == 0
+    killer.join()
+    assert sum("proxy start" in line for line in lines(tmp_path)) == 1
+
+
 def test_a_second_signal_ends_at_once(tmp_path):
     """A service that does not end on SIGTERM is cut by the second signal, not by its grace."""
     stubborn = "signal.signal(signal.SIGTERM, lambda *_: log('ignored'))\nlog('start')\nwhile True: time.sleep(60)\n"

@@ -37,7 +37,7 @@ def read_policy(config: Config) -> Policy:
     try:
         return load(config.policy, Policy, overrides=False)
     except ConfigError as error:
-        raise ConfigError(f"policy: {str(error).removeprefix(f'{config.policy}: ')}") from None
+        raise ConfigError(f"policy: {error}") from None
 
 
 def analysis_settings(config: Config) -> Settings:

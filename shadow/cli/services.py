@@ -29,9 +29,21 @@ _PR_SET_PDEATHSIG = 1
 
 
 def show_config(config: Config) -> int:
-    """Print it resolved, as YAML that loads again but for its masked secrets."""
+    """Print it resolved, as YAML that loads again but for its masked secrets.
+
+    Raises:
+        ConfigError: a mistake in the policy that it names.
+    """
+    from shadow.cli.reading import read_policy
+
+    read_policy(config)
     click.echo(yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True), nl=False)
     return 0
+
+
+def private() -> None:
+    """What the services write holds prompts: nobody else on this machine may read it."""
+    os.umask(0o077)
 
 
 def up(path: Path, config: Config) -> int:
@@ -41,6 +53,7 @@ def up(path: Path, config: Config) -> int:
     from shadow.cli.reading import read_policy
 
     read_policy(config)  # a mistake in it stops the start, not the analysis alone
+    private()
     return supervise(
         [
             *_workers(path, config),
@@ -56,6 +69,7 @@ def proxy(path: Path, config: Config, worker: int | None) -> int:
         return supervise(_workers(path, config))
     from shadow.proxy import run
 
+    private()
     return run(config, str(worker or 0))
 
 
@@ -66,6 +80,7 @@ def collect(config: Config) -> int:
     from shadow.cli.health import collector_health
     from shadow.cli.serving import serving
 
+    private()
     _die_with_supervisor()
     status = Status()
     with serving(config.admin.collector, lambda: collector_health(status), "admin.collector"):

@@ -24,6 +24,22 @@ class ConfigError(Exception):
     """A mistake in a file that a person wrote: one line, path first."""
 
 
+_PLAIN = {
+    "float_parsing": "not a number",
+    "float_type": "not a number",
+    "int_parsing": "not a whole number",
+    "int_type": "not a whole number",
+    "int_from_float": "not a whole number",
+    "bool_parsing": "neither true nor false",
+    "string_type": "not a text; put it in quotes",
+    "dict_type": "not a group of keys and values",
+    "model_type": "not a group of keys and values",
+    "list_type": "not a list",
+    "path_type": "not a path",
+}
+"""What is wrong, in a person's words, by pydantic's name of it."""
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Safe YAML in which a key may stand once only."""
 
@@ -108,11 +124,14 @@ def check(tree: Mapping[str, Any], model: type[M]) -> M:
 
 
 def _one_line(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    # A key that nobody knows is most often the one that is missed, spelt wrongly.
+    first = min(found, key=lambda each: each["type"] != "extra_forbidden")
     path = ".".join(str(part) for part in first["loc"] if not _inner(part))
     message = {
         "extra_forbidden": "unknown key",
         "missing": "missing; it has no default and must be stated",
+        **_PLAIN,
     }.get(first["type"], first["msg"].removeprefix("Value error, "))
     return " ".join(f"{path}: {message}".removeprefix(": ").split())
 
@@ -127,8 +146,8 @@ def _override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
     for variable in sorted(name for name in env if name.startswith(PREFIX)):
         steps = variable.removeprefix(PREFIX).split("__")
         node: Any = tree
-        for step in steps[:-1]:
-            node = _child(node, step, variable)
+        for depth, step in enumerate(steps[:-1]):
+            node = _child(node, step, variable, made=not (depth == 1 and steps[0] == "ARMS"))
         if not isinstance(node, dict):
             raise ConfigError(f"{variable}: there is no such key to override")
         try:
@@ -137,8 +156,9 @@ def _override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
             raise ConfigError(f"{variable}: the value is not YAML") from None
 
 
-def _child(node: Any, step: str, variable: str) -> Any:
-    if not isinstance(node, dict):
+def _child(node: Any, step: str, variable: str, *, made: bool) -> Any:
+    """A group that is left out may be made by an override; an arm may not."""
+    if not isinstance(node, dict) or not (made or _spelling(node, step) in node):
         raise ConfigError(f"{variable}: there is no such key to override")
     return node.setdefault(_spelling(node, step), {})
 

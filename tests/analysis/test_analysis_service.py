@@ -172,14 +172,14 @@ def test_the_last_look_waits_for_the_last_records(world):
 
 
 def test_a_store_that_keeps_refusing_ends_the_process(world, monkeypatch):
-    """A bad statement is not retried for ever: exit 1, and a supervisor starts it again."""
+    """A bad statement is not retried for ever: exit 75, and a supervisor starts it again."""
     monkeypatch.setattr("analysis.service.BACKOFF_S", (0.001,))
 
     class Refusing(Borrowed):
         def query(self, *_, **__):
             raise DatabaseError("Code: 47. DB::Exception: unknown identifier", code=47)
 
-    assert run(world.settings(), lambda: Refusing(world.client), threading.Event()) == 1
+    assert run(world.settings(), lambda: Refusing(world.client), threading.Event()) == 75
 
 
 def test_missing_tables_are_waited_for(world, monkeypatch):

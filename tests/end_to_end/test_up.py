@@ -147,3 +147,20 @@ def test_a_killed_proxy_is_counted(tmp_path):
                 dropped = sum(arm["dropped"].values())
                 assert arm["sampled"] == arm["captured"] + dropped + arm["pending"] + arm["lost"]
             assert arms["primary"]["lost"] + arms["fp8"]["lost"] > 0
+
+
+def test_nobody_else_reads_what_is_written(tmp_path):
+    """Stream, store and counters hold prompts: no file of them is readable by another user."""
+    with engine(tmp_path, "primary", **QUICK) as primary:
+        arms = {"fp8": {"role": "candidate", "url": primary, "sample": 1.0}}
+        with stage(tmp_path, primary, arms) as running:
+            asyncio.run(crowd(running.port, 3, 3, "private"))
+            settled(running, 3)
+        written = [
+            path
+            for folder in ("stream", "store", "state")
+            for path in (tmp_path / folder).rglob("*")
+            if path.is_file()
+        ]
+        assert len(written) > 10
+        assert [path for path in written if path.stat().st_mode & 0o077] == []
