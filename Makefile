@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint test test-real bench clean demo demo-engines fuzz crosscheck format
+.PHONY: help install lint test test-real bench calibrate clean demo demo-engines fuzz crosscheck format
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (
 
 bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
 	@$(BIN)/python -m bench
+
+calibrate: install ## simulate traffic whose truth is known; writes docs/calibration.md
+	@$(BIN)/python -m bench.calibration
 
 crosscheck: install ## AIPerf through the proxy, its figures against ours (1.2 GB from PyPI, once)
 	@$(BIN)/python -m bench.crosscheck

@@ -16,10 +16,10 @@ from analysis.compare.sample import Floats, Ints, Sample, Windows
 from analysis.compare.shares import share_difference
 from analysis.compare.sums import ratio_of_sums
 from analysis.compare.times import mean_log_ratio, quantile_log_ratio
-from analysis.metrics import Metric, split
+from analysis.metrics import Metric, quantile_of, split
 from analysis.policy import Blocks
 from analysis.queries import sql
-from analysis.statistics.blocks import block_of
+from analysis.statistics.blocks import block_of, tail_pairs
 from analysis.statistics.quantile import BIN, Histogram, log_quantile
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Cut:
     @property
     def p(self) -> float | None:
         """Which quantile, if it is one."""
-        return int(self.statistic[1:]) / 100 if self.statistic[1:].isdigit() else None
+        return quantile_of(self.statistic)
 
 
 def samples(
@@ -96,6 +96,8 @@ def _cut(name: str, figures: Mapping[str, Windows], blocks: Blocks) -> Cut | Non
     if windows is None:
         return None
     every, least = (1, blocks.pairs or 1) if blocks.by == "count" else _by_time(blocks)
+    p = quantile_of(statistic)
+    least = least if p is None else max(least, tail_pairs(p))
     block = block_of(windows.starts, windows.n, every, least)
     if block.max() < 0:
         return None

@@ -59,3 +59,8 @@ def split(name: str) -> tuple[Metric, str]:
         known = ", ".join(f"{metric_name}.{word}" for word in STATISTICS[metric.kind])
         raise ValueError(f"{name}: there is no such statistic; write {known}")
     return metric, statistic
+
+
+def quantile_of(statistic: str) -> float | None:
+    """`p95` -> 0.95; None for a statistic that is no quantile."""
+    return int(statistic[1:]) / 100 if statistic[1:].isdigit() else None

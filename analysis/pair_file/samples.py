@@ -17,10 +17,10 @@ from analysis.compare.arrays import (
     usable,
 )
 from analysis.compare.sample import Floats, Ints, Sample
-from analysis.metrics import Metric
+from analysis.metrics import Metric, quantile_of
 from analysis.pair_file.reading import Pairs
 from analysis.policy import Blocks, Policy
-from analysis.statistics.blocks import block_of
+from analysis.statistics.blocks import block_of, tail_pairs
 
 PRIMARY, CANDIDATE, CONTROL = 0, 1, 2
 Mask = npt.NDArray[np.bool_]
@@ -96,12 +96,14 @@ class Contrast:
         return self._of_times(blocks, x, y, statistic)
 
     def _of_times(self, blocks: Blocks, x: Floats, y: Floats, statistic: str) -> Sample | None:
-        arranged, kept = self._arranged(blocks, usable(x, y) & ((x > 0) | (y > 0)))
+        p = quantile_of(statistic)
+        defined = usable(x, y) & ((x > 0) | (y > 0))
+        arranged, kept = self._arranged(blocks, defined, 1 if p is None else tail_pairs(p))
         if arranged is None:
             return None
-        if statistic in {"mean", "ratio"}:
+        if p is None:
             return mean_sample(arranged, x[kept], y[kept])
-        return quantile_sample(arranged, x[kept], y[kept], int(statistic[1:]) / 100)
+        return quantile_sample(arranged, x[kept], y[kept], p)
 
     def _share(self, blocks: Blocks, metric: Metric) -> Sample | None:
         table = self.pairs.columns.get(column_of(metric, self.pairs.columns) or "")
@@ -133,10 +135,12 @@ class Contrast:
             arranged, (sides[0][kept], sides[1][kept], sides[2][kept], sides[3][kept])
         )
 
-    def _arranged(self, blocks: Blocks, defined: Mask) -> tuple[Arranged | None, Mask]:
-        """The pairs in full blocks, and which they are."""
+    def _arranged(
+        self, blocks: Blocks, defined: Mask, least: int = 1
+    ) -> tuple[Arranged | None, Mask]:
+        """The pairs in full blocks of so many pairs at least, and which they are."""
         at_s, kept = self.pairs.at_s, self.judged & defined
-        owner = _owners(at_s[kept], blocks)
+        owner = _owners(at_s[kept], blocks, least)
         kept[kept] = owner >= 0
         if not kept.any():
             return None, kept
@@ -145,14 +149,15 @@ class Contrast:
         return Arranged(owner[owner >= 0], self.pairs.weight[kept], wide), kept
 
 
-def _owners(at_s: Floats, blocks: Blocks) -> Ints:
+def _owners(at_s: Floats, blocks: Blocks, least: int) -> Ints:
     """Each pair's block, -1 in the last one while it is not full; shape (P,)."""
     if blocks.by == "count":
-        size = blocks.pairs or 1
+        size = max(blocks.pairs or 1, least)
         owner = np.arange(len(at_s)) // size
         owner[len(at_s) // size * size :] = -1
         return owner
     slices, inverse, counts = np.unique(
         np.floor(at_s / blocks.every).astype(np.int64), return_inverse=True, return_counts=True
     )
-    return block_of(slices, counts.astype(np.float64), 1, blocks.min_pairs)[inverse]
+    least = max(blocks.min_pairs, least)
+    return block_of(slices, counts.astype(np.float64), 1, least)[inverse]

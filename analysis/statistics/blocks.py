@@ -19,6 +19,7 @@ Ints = npt.NDArray[np.int64]
 MIN_BLOCKS = 9
 MIN_EFFECTIVE = 8.0
 MAX_PHI = 0.97
+BEYOND = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ def block_of(starts: Ints, pairs: Floats, every: int, least: float) -> Ints:
             owner[first : i + 1] = block
             block, first, held = block + 1, i + 1, 0.0
     return owner
+
+
+def tail_pairs(p: float) -> int:
+    """The least pairs of a block for a quantile: five of them beyond it, 5/(1 - p).
+
+    With fewer, what a block says of a far quantile is hardly more than yes or no, and bursts that
+    outlast a block go unseen; docs/calibration.md has it measured.
+    """
+    return math.ceil(BEYOND / (1 - p) - 1e-9)
 
 
 def phi(deviations: Floats) -> float:
