@@ -17,6 +17,7 @@ from collector.bad_ratio import TooManyBadValues
 from collector.collector import Collector, Letters
 from collector.dead_letters import DeadLetters, TopicLetters
 from collector.embedded import EmbeddedStore
+from collector.forgetful import ForgetfulWriter
 from collector.migrate import MigrationError, Retention, migrate
 from collector.patience import waits
 from collector.settings import Embedded, Settings
@@ -71,7 +72,8 @@ def _collect(settings: Settings, status: Status, stopping: threading.Event) -> N
     with ExitStack() as stack:
         consumer = stack.enter_context(closing(_consumer(settings)))
         client = stack.enter_context(_store(settings, status, sleep))
-        writer = Writer(client, sleep=sleep, told=status.told)
+        cluster = settings.store.cluster if isinstance(settings.store, StoreSettings) else None
+        writer = ForgetfulWriter(client, cluster=cluster, sleep=sleep, told=status.told)
         letters = stack.enter_context(_letters(settings, writer))
         collector = Collector(
             consumer,
