@@ -76,5 +76,5 @@ def _answer(facts: Mapping[str, Any], form: str) -> Answer:
 def _waived(facts: Mapping[str, Any]) -> str:
     """`promote (waived: e2e.p95 by ann until …)`: what people traded knowingly is never silent."""
     waivers = facts.get("waivers") or {}
-    told = "; ".join(f"{name} {how}" for name, how in waivers.items())
+    told = "; ".join(f"{name} by {w['by']} until {w['until']}" for name, w in waivers.items())
     return f" (waived: {told})" if told else ""

@@ -19,6 +19,7 @@ from analysis.preconditions import preconditions, warnings
 from analysis.scale import change, delta, unit
 from analysis.sentence import Facts, sentence
 from analysis.statistics.attempts import attempt_share
+from analysis.waivers import Waiver
 
 State = Literal["pass", "fail", "open", "not_gated"]
 Verdict = Literal["promote", "hold", "reject"]
@@ -42,8 +43,9 @@ class Evidence:
         rejected: the reason of an earlier reject of this comparison; a reject stays.
         references: where another reference than `reference` judges a METRIC.STATISTIC.
         absent: METRIC.STATISTIC that nothing measured: they are not gated, and named.
-        waived: METRIC.STATISTIC that a person waived, in words: by whom, until when, why.
+        waived: METRIC.STATISTIC that a person waived for now.
         loads: requests a second by arm, as far as it is known.
+        by_replica: whether `loads` are those of one engine replica, so that all are comparable.
         tap: how many requests there were, and how many of them came by; None: unknown.
         notes: further things that a reader should know.
         incomparable: METRIC.STATISTIC -> why its missing data are no gap of measuring.
@@ -61,8 +63,9 @@ class Evidence:
     rejected: str | None = None
     references: Mapping[str, str] = field(default_factory=dict)
     absent: Collection[str] = ()
-    waived: Mapping[str, str] = field(default_factory=dict)
+    waived: Mapping[str, Waiver] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
+    by_replica: bool = False
     tap: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     incomparable: Mapping[str, str] = field(default_factory=dict)
@@ -110,7 +113,7 @@ class Judgement:
     families: Mapping[Family, FamilyState]
     preconditions: tuple[str, ...]
     warnings: tuple[str, ...]
-    waived: Mapping[str, str]
+    waived: Mapping[str, Waiver]
 
 
 def gated(policy: Policy, evidence: Evidence) -> dict[str, Gated]:
@@ -221,7 +224,7 @@ def _states(seen: _Seen) -> Iterator[tuple[State, str]]:
 
 def _why_not_gated(evidence: Evidence, name: str) -> str:
     if name in evidence.waived:
-        return f"waived {evidence.waived[name]}"
+        return f"waived {evidence.waived[name].words}"
     return "nothing measured it" if name in evidence.absent else "no margin in the policy"
 
 
@@ -275,5 +278,4 @@ def _conclusions(
         yield "hold", f"{anew}undecided: " + ", ".join(undecided)
     if evidence.span_s < policy.min_span:
         yield "hold", f"every metric passes; min_span asks for {policy.min_span:g} s of arrivals"
-    waived = "; waived: " + ", ".join(evidence.waived) if evidence.waived else ""
-    yield "promote", f"every gated metric is within its margin{waived}"
+    yield "promote", "every gated metric is within its margin"

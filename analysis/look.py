@@ -94,8 +94,7 @@ def _judge_one(
     whole: bool,
 ) -> None:
     last = written(client, settings, candidate)
-    account = state.accounts.get(candidate, Account())
-    judged = judge_now(client, settings, candidate, account, last)
+    judged = judge_now(client, settings, candidate, state.accounts, last, now_ns)
     if last is not None and judged.judgement.verdict == last.verdict:
         due = whole or now_ns - last.at_ns >= JUDGE_EVERY_NS
         if not due or judged.part == last.part:

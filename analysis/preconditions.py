@@ -81,14 +81,16 @@ def _biased(policy: Policy, evidence: Evidence) -> list[str]:
 
 
 def _loads(evidence: Evidence) -> list[str]:
-    """Candidate and control must carry the same load: they are compared with each other."""
+    """Both sides must carry the same load, where it is known; a control's always is."""
     here, there = (evidence.loads.get(name) for name in (evidence.candidate, evidence.reference))
-    if evidence.reference == "primary" or not here or not there:
+    known = evidence.by_replica or evidence.reference != "primary"
+    if not known or not here or not there:
         return []
     if abs(math.log(here / there)) <= math.log1p(SAME_LOAD):
         return []
     both = f"{evidence.candidate} saw {here:.3g} requests/s, {evidence.reference} {there:.3g}"
-    return [f"load mismatch: {both}"]
+    hint = "" if evidence.by_replica else "; state `replicas` of each where their numbers differ"
+    return [f"load mismatch: {both}{hint}"]
 
 
 def warnings(policy: Policy, evidence: Evidence) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,9 @@ from analysis.evidence import Rewritten
 from analysis.look import Memory, look
 from analysis.report import document
 from analysis.settings import Settings
-from analysis.verdicts import Judged, judge_now, written
+from analysis.verdicts import Judged, judge_now, write, written
+from analysis.waivers import Waiver, expired
+from analysis.waivers import waive as store_waiver
 from analysis.workers import standing
 
 if TYPE_CHECKING:
@@ -191,7 +193,7 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
     """
     accounts = standing(client, settings, Progress(), time.time_ns()).accounts
     judged = {
-        candidate: _judged(client, settings, candidate, accounts.get(candidate, Account()))
+        candidate: _judged(client, settings, candidate, accounts)
         for candidate in settings.candidates
     }
     return document(
@@ -202,7 +204,9 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
     )
 
 
-def _judged(client: Client, settings: Settings, candidate: str, account: Account) -> Judged:
+def _judged(
+    client: Client, settings: Settings, candidate: str, accounts: Mapping[str, Account]
+) -> Judged:
     """Judge now; again where the service rewrote a window meanwhile.
 
     Raises:
@@ -211,7 +215,7 @@ def _judged(client: Client, settings: Settings, candidate: str, account: Account
     for tries_left in range(4, -1, -1):
         try:
             last = written(client, settings, candidate)
-            return judge_now(client, settings, candidate, account, last)
+            return judge_now(client, settings, candidate, accounts, last, time.time_ns())
         except Rewritten:
             if not tries_left:
                 raise
@@ -221,10 +225,31 @@ def _judged(client: Client, settings: Settings, candidate: str, account: Account
 def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     """report.json of the newest verdicts that were written, for the gate; None before the first.
 
-    A candidate without a verdict of its present comparison is absent from it.
+    A candidate without a verdict of its present comparison is absent from it. A promotion that
+    rests on a waiver holds once that has ended, until it is judged again.
     """
     found = {name: written(client, settings, name) for name in settings.candidates}
-    parts = {name: dict(one.part) for name, one in found.items() if one is not None}
+    now_ns = time.time_ns()
+    parts = {name: _standing(one.part, now_ns) for name, one in found.items() if one is not None}
     if not parts:
         return None
     return document(settings, parts, {}, {})
+
+
+def _standing(part: Mapping[str, Any], now_ns: int) -> dict[str, Any]:
+    """A written verdict as it stands now."""
+    ended = expired(part, now_ns)
+    if part["verdict"] != "promote" or not ended:
+        return dict(part)
+    why = f"a waiver has ended since this was judged: {', '.join(ended)}"
+    return {**part, "verdict": "hold", "reason": why}
+
+
+def waive(client: Client, settings: Settings, candidate: str, waiver: Waiver) -> Judged:
+    """Store a waiver, and judge the candidate with it: the gate reads what was written."""
+    now_ns = time.time_ns()
+    store_waiver(client, settings.experiment, candidate, waiver, now_ns)
+    accounts = standing(client, settings, Progress(), now_ns).accounts
+    judged = _judged(client, settings, candidate, accounts)
+    write(client, settings, candidate, judged, now_ns)
+    return judged

@@ -19,6 +19,7 @@ class Settings:
         control: name of the control arm, where there is one.
         comparisons: the comparison's id, for every candidate and the control.
         policy: thresholds and error levels.
+        replicas: engine replicas of each arm, where they are stated; loads are told by replica.
         deadlines_s: each arm's deadline; what it cuts off within the slack says nothing.
         builds: what each arm runs, in words; the n-th comparison of a build has a smaller alpha.
     """
@@ -30,6 +31,7 @@ class Settings:
     control: str | None = None
     policy: Policy = field(default_factory=Policy)
     builds: Mapping[str, str] = field(default_factory=dict)
+    replicas: Mapping[str, int] = field(default_factory=dict)
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
 
     @property

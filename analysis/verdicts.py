@@ -16,6 +16,7 @@ from analysis.judge import Evidence, Judgement, judge
 from analysis.queries import sql
 from analysis.report.document import Counted, candidate_part
 from analysis.settings import Settings
+from analysis.waivers import Waiver, active
 from analysis.windows import PRIMARY
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Written:
     part: Mapping[str, Any]
     at_ns: int
     rejected: str | None
+    rejected_by: frozenset[str] = frozenset()
+    """The metrics that the first reject was for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +85,25 @@ def written(client: Client, settings: Settings, candidate: str) -> Written | Non
     rows = client.query(sql("last_verdict"), parameters=_scope(settings, candidate)).result_rows
     if not rows:
         return None
-    verdict, reason, part, at_ns, rejected = rows[0]
-    return Written(verdict, reason, json.loads(part), at_ns, rejected or None)
+    verdict, reason, part, at_ns, rejected, rejected_part = rows[0]
+    by = _failed(json.loads(rejected_part)) if rejected else frozenset[str]()
+    return Written(verdict, reason, json.loads(part), at_ns, rejected or None, by)
+
+
+def _failed(part: Mapping[str, Any]) -> frozenset[str]:
+    """The critical metrics that fail in a written verdict."""
+    return frozenset(
+        name
+        for name, figures in part["metrics"].items()
+        if figures["state"] == "fail" and figures["critical"]
+    )
+
+
+def still_rejected(last: Written | None, waived: Mapping[str, Waiver]) -> str | None:
+    """The reason of an earlier reject; none where all that it was for is waived now."""
+    if last is None or last.rejected is None:
+        return None
+    return None if last.rejected_by and last.rejected_by <= waived.keys() else last.rejected
 
 
 def write(client: Client, settings: Settings, candidate: str, judged: Judged, now_ns: int) -> None:
@@ -104,13 +124,31 @@ def write(client: Client, settings: Settings, candidate: str, judged: Judged, no
 
 
 def judge_now(
-    client: Client, settings: Settings, candidate: str, account: Account, last: Written | None
+    client: Client,
+    settings: Settings,
+    candidate: str,
+    accounts: Mapping[str, Account],
+    last: Written | None,
+    now_ns: int,
 ) -> Judged:
-    """Judge one candidate from its stored windows; nothing is written."""
-    start = dict(started(client, settings, candidate)).get(settings.comparisons[candidate])
+    """Judge one candidate from its stored windows; nothing is written.
+
+    Args:
+        client: of the store.
+        settings: the experiment.
+        candidate: which.
+        accounts: every arm's accounting.
+        last: its newest written verdict.
+        now_ns: the wall clock (UTC, ns); waivers end by it.
+    """
+    starts = started(client, settings, candidate)
+    start = dict(starts).get(settings.comparisons[candidate])
+    account = accounts.get(candidate, Account())
     counted, share = _counted(client, settings, candidate, account, start)
     reference = settings.control or PRIMARY
     judged_by = _samples(client, settings, candidate, reference)
+    waived = active(client, settings.experiment, candidate, now_ns)
+    span_s = float((counted.until_s or 0) - (counted.from_s or 0))
     evidence = Evidence(
         candidate=candidate,
         reference=reference,
@@ -121,11 +159,58 @@ def judge_now(
         test_bed=_samples(client, settings, settings.control, PRIMARY) if settings.control else {},
         coverage=share,
         attempt=start.attempt if start else 1,
-        span_s=float((counted.until_s or 0) - (counted.from_s or 0)),
-        rejected=last.rejected if last else None,
+        span_s=span_s,
+        rejected=still_rejected(last, waived),
+        waived={name: one for name, one in waived.items() if name in settings.policy.metrics},
+        loads=loads(settings, candidate, accounts, counted.sampled / span_s if span_s else 0.0),
+        by_replica={candidate, reference} <= settings.replicas.keys(),
+        incomparable=_incomparable(settings, counted),
+        changed=_changed(starts, settings.comparisons[candidate]),
     )
     judgement = judge(settings.policy, evidence, REPORTED)
     return Judged(judgement, counted, candidate_part(evidence, judgement, counted))
+
+
+def _changed(starts: list[tuple[str, Start]], comparison: str) -> str | None:
+    """What a comparison that is not the first counts from."""
+    if len(starts) < 2 or starts[0][0] == comparison:
+        return None
+    return "configuration changed: a new comparison counts from its own start"
+
+
+def _incomparable(settings: Settings, counted: Counted) -> dict[str, str]:
+    """The time to the first token where every request has earlier turns and there is no control."""
+    turns = counted.undefined.get("multi_turn", 0)
+    if settings.control is not None or not turns:
+        return {}
+    why = f"not comparable without a control: {turns:,} requests have earlier turns"
+    return {
+        name: why for name in settings.policy.metrics if name.startswith(("ttft", "server_ttft"))
+    }
+
+
+def loads(
+    settings: Settings, candidate: str, accounts: Mapping[str, Account], rate: float
+) -> dict[str, float]:
+    """Requests a second that each arm saw, an engine replica where their number is stated.
+
+    Args:
+        settings: the experiment.
+        candidate: the arm whose rate is known.
+        accounts: every arm's; the primary serves what is eligible for mirroring, at least.
+        rate: the candidate's requests a second.
+    """
+    mine = accounts.get(candidate)
+    if mine is None or not mine.sampled or not rate:
+        return {}
+    seen = {candidate: mine.sampled, PRIMARY: mine.eligible}
+    if settings.control in accounts:
+        seen[settings.control or ""] = accounts[settings.control or ""].sampled
+    return {
+        arm: rate * count / mine.sampled / settings.replicas.get(arm, 1)
+        for arm, count in seen.items()
+        if count
+    }
 
 
 def _samples(client: Client, settings: Settings, arm: str, reference: str) -> dict[str, Sample]:

@@ -99,6 +99,35 @@ def test_several_candidates_need_a_name(tmp_path):
     assert shadow("gate", "-c", path, "--candidate", "b").returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tpot.p50"], "is not gated; the policy gates ttft_any.p50"),
+        (["tpot.mean", "--until", "tomorrow"], "write a date or a time"),
+        (["tpot.mean", "--candidate", "x"], "no candidate is named x"),
+    ],
+)
+def test_a_waiver_s_mistakes_are_one_line(tmp_path, words, said):
+    """Nothing is stored for a metric, an end or a candidate that is none."""
+    stated = ["--by", "ann", "--reason", "r", "--until", "2099-01-01"]
+    done = shadow("waive", *stated, "-c", configured(tmp_path), *words)
+    assert done.returncode == 2
+    assert said in one_line(done)
+
+
+def test_a_waiver_is_stored_and_shown(tmp_path):
+    """By the command alone, nothing else running: the gate's line has it in its report."""
+    path = configured(tmp_path)
+    assert shadow("migrate", "-c", path).returncode == 0
+    stated = ["--by", "ann", "--reason", "known", "--until", "2099-01-01"]
+    done = shadow("waive", "tpot.mean", "-c", path, *stated)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("waived tpot.mean by ann until 2099-01-01T00:00:00+00:00: known")
+    report = json.loads(shadow("report", "-c", path, "--format", "json").stdout)
+    assert report["candidates"]["fp8"]["waivers"]["tpot.mean"]["by"] == "ann"
+    assert "(waived: tpot.mean by ann" in shadow("gate", "-c", path).stdout
+
+
 def test_a_report_without_data_says_so(tmp_path):
     """Nothing to report: 3, one line."""
     done = shadow("report", "-c", configured(tmp_path))

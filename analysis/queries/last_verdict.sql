@@ -4,7 +4,8 @@ SELECT
     argMax(reason, at) AS last_reason,
     argMax(report, at) AS last_report,
     toUnixTimestamp64Nano(max(at)) AS last_ns,
-    argMinIf(reason, at, verdict = 'reject') AS rejected
+    argMinIf(reason, at, verdict = 'reject') AS rejected,
+    argMinIf(report, at, verdict = 'reject') AS rejected_report
 FROM verdicts
 WHERE experiment = {experiment:String}
     AND candidate = {arm:String}

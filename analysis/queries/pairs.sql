@@ -27,12 +27,15 @@ WITH
         false
     ) AS mixed,
     ifNull(both_answered AND (a.held_back OR if(by_control, c.held_back, p.held_back)), false) AS waited,
+    -- earlier turns hold the primary's tokens, and its cache is warm: without a control its time to
+    -- the first token compares with nobody's
+    ifNull({control:String} = '' AND both_answered AND p.turns > 2, false) AS warm_cache,
     if(by_control, [a.outcome, p.outcome, c.outcome], [a.outcome, p.outcome]) AS outcomes,
     if(by_control, [a.transport, p.transport, c.transport], [a.transport, p.transport]) AS transports,
     answers AS
 (
     SELECT
-        arm, pair_id, replica, probe, arrived_at, weight, model, path, streamed, prompt_tokens,
+        arm, pair_id, replica, probe, arrived_at, weight, model, path, streamed, turns, prompt_tokens,
         cached_tokens, output_tokens, outcome, transport, failure,
         token_source, events,
         events / events_per_read AS reads,
@@ -93,9 +96,9 @@ SELECT
     if(mixed, NULL, a.output_tokens),
     if(mixed, NULL, if(by_control, c.output_tokens, p.output_tokens)),
     a.cached_tokens,
-    a.ttft_any, if(by_control, c.ttft_any, p.ttft_any),
-    a.ttft_content, if(by_control, c.ttft_content, p.ttft_content),
-    a.ttft_answer, if(by_control, c.ttft_answer, p.ttft_answer),
+    if(warm_cache, NULL, a.ttft_any), if(by_control, c.ttft_any, p.ttft_any),
+    if(warm_cache, NULL, a.ttft_content), if(by_control, c.ttft_content, p.ttft_content),
+    if(warm_cache, NULL, a.ttft_answer), if(by_control, c.ttft_answer, p.ttft_answer),
     a.e2e, if(by_control, c.e2e, p.e2e),
     a.decode, if(by_control, c.decode, p.decode),
     if(mixed, NULL, a.tpot), if(mixed, NULL, if(by_control, c.tpot, p.tpot)),
@@ -116,7 +119,7 @@ SELECT
     a.server_tpot, if(by_control, c.server_tpot, p.server_tpot),
     a.events, if(by_control, c.events, p.events),
     a.reads, if(by_control, c.reads, p.reads),
-    arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', '')])
+    arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', ''), if(warm_cache, 'multi_turn', '')])
 FROM
 (
     SELECT * FROM answers WHERE arm = {arm:String}

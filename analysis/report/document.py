@@ -49,7 +49,7 @@ def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -
         "attempt": evidence.attempt,
         "preconditions": list(judgement.preconditions),
         "warnings": list(judgement.warnings),
-        "waivers": dict(judgement.waived),
+        "waivers": {name: waiver.part() for name, waiver in judgement.waived.items()},
         "load": {name: _finite(rate) for name, rate in evidence.loads.items()},
         "families": {
             name: {"state": family.state, "reason": family.reason}

@@ -34,6 +34,7 @@ def _candidate(name: str, part: Tree) -> list[str]:
     return [
         f"## {name}: {part['verdict'].upper()}",
         "",
+        *_waivers(part.get("waivers", {})),
         part["reason"],
         "",
         (
@@ -50,6 +51,15 @@ def _candidate(name: str, part: Tree) -> list[str]:
         *[f"- Note: {warning}." for warning in part["warnings"]],
         "",
     ]
+
+
+def _waivers(waivers: Tree) -> list[str]:
+    """What people took out of the verdict, before anything else is said."""
+    told = [
+        f"**Waived**: {name}, by {waiver['by']}, until {waiver['until']}: {waiver['reason']}."
+        for name, waiver in waivers.items()
+    ]
+    return [*told, ""] if told else []
 
 
 def _undefined(counts: Mapping[str, int]) -> list[str]:

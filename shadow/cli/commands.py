@@ -159,6 +159,22 @@ def purge(config_path: Path, subject: str, measures: bool) -> int:  # noqa: FBT0
 
 
 @cli.command()
+@config_option
+@click.argument("metric")
+@click.option("--by", "who", required=True, help="Who waives it.")
+@click.option("--reason", required=True, help="Why.")
+@click.option("--until", required=True, help="When it ends: a date or a time (ISO 8601, UTC).")
+@click.option("--candidate", help="For which candidate; required where there are several.")
+def waive(
+    config_path: Path, metric: str, who: str, reason: str, until: str, candidate: str | None
+) -> int:
+    """Take a gated METRIC out of the verdict for a time; report and gate show it."""
+    from shadow.cli.waiving import waive as start
+
+    return start(read_config(config_path), metric, who, reason, until, candidate)
+
+
+@cli.command()
 @click.argument("pairs", type=click.Path(path_type=Path))
 @click.option(
     "--policy",

@@ -53,6 +53,11 @@ def analysis_settings(config: Config) -> Settings:
         comparisons={arm: _comparison(config, arm, measured, policy) for arm in config.arms},
         policy=policy,
         builds=builds,
+        replicas={
+            name: upstream.replicas
+            for name, upstream in {"primary": config.primary, **config.arms}.items()
+            if upstream.replicas is not None
+        },
         deadlines_s={name: arm.deadline for name, arm in config.arms.items()},
     )
 

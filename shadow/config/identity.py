@@ -22,6 +22,8 @@ def digest(value: object) -> str:
 def _measured(upstream: Upstream) -> dict[str, Any]:
     """What of one upstream changes what is measured. Never rates, limits or secrets."""
     facts: dict[str, Any] = {"url": upstream.url, "build": upstream.build}
+    if upstream.replicas is not None:
+        facts["replicas"] = upstream.replicas
     if upstream.tokenizer is not None:
         facts["tokenizer"] = str(upstream.tokenizer)
     if isinstance(upstream, Arm):

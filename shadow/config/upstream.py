@@ -39,6 +39,8 @@ class Upstream(Part):
     """Any text that names the build; part of a comparison's identity."""
     tokenizer: Path | None = None
     """A tokenizer.json that counts output tokens where the engine gives no count of its own."""
+    replicas: int | None = Field(default=None, ge=1)
+    """How many engine replicas serve it; loads are compared by replica where it is stated."""
     tls: Tls = Tls()
     connect_timeout: Duration = 5.0
     idle_timeout: Duration = 4.0

@@ -1,0 +1,64 @@
+"""`shadow waive`: a person takes a metric out of the verdict for a time; stored, and shown."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import click
+
+from shadow.cli.reading import analysis_settings, store
+from shadow.config import Config, ConfigError
+
+
+def waive(
+    config: Config, metric: str, who: str, reason: str, until: str, candidate: str | None
+) -> int:
+    """Store the waiver, judge with it, print the verdict's line."""
+    from analysis.gate import gate
+    from analysis.service import stored
+    from analysis.service import waive as apply
+    from analysis.waivers import Waiver
+    from collector.store import StoreError, store_errors
+
+    settings = analysis_settings(config)
+    name = _candidate(config, candidate)
+    if metric not in settings.policy.metrics:
+        known = ", ".join(settings.policy.metrics)
+        raise click.UsageError(f"{metric} is not gated; the policy gates {known}")
+    waiver = Waiver(metric, who, reason, _instant_ns(until))
+    try:
+        with store(config) as client, store_errors():
+            apply(client, settings, name, waiver)
+            line = gate(stored(client, settings), name).line
+    except StoreError as error:
+        raise ConfigError(f"store: {error}") from None
+    ended = " (that has passed: an earlier waiver is taken back)"
+    click.echo(
+        f"waived {metric} {waiver.words}{ended if waiver.until_ns <= time.time_ns() else ''}"
+    )
+    click.echo(line)
+    return 0
+
+
+def _candidate(config: Config, candidate: str | None) -> str:
+    names = list(config.candidates)
+    if candidate is None and len(names) != 1:
+        raise click.UsageError(
+            f"several candidates: say which with --candidate: {', '.join(names)}"
+        )
+    name = candidate or names[0]
+    if name not in names:
+        raise click.UsageError(f"no candidate is named {name}; there are: {', '.join(names)}")
+    return name
+
+
+def _instant_ns(text: str) -> int:
+    """An ISO 8601 date or time, UTC where it names no zone, in ns since 1970."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(
+            f"--until {text}: write a date or a time: 2026-12-31 or 2026-12-31T18:00"
+        ) from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1e9)
