@@ -193,7 +193,7 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
     """
     accounts = standing(client, settings, Progress(), time.time_ns()).accounts
     judged = {
-        candidate: _judged(client, settings, candidate, accounts)
+        candidate: _judged(client, settings, candidate, accounts, in_parts=True)
         for candidate in settings.candidates
     }
     return document(
@@ -205,7 +205,12 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
 
 
 def _judged(
-    client: Client, settings: Settings, candidate: str, accounts: Mapping[str, Account]
+    client: Client,
+    settings: Settings,
+    candidate: str,
+    accounts: Mapping[str, Account],
+    *,
+    in_parts: bool = False,
 ) -> Judged:
     """Judge now; again where the service rewrote a window meanwhile.
 
@@ -215,7 +220,8 @@ def _judged(
     for tries_left in range(4, -1, -1):
         try:
             last = written(client, settings, candidate)
-            return judge_now(client, settings, candidate, accounts, last, time.time_ns())
+            now_ns = time.time_ns()
+            return judge_now(client, settings, candidate, accounts, last, now_ns, in_parts=in_parts)
         except Rewritten:
             if not tries_left:
                 raise

@@ -8,13 +8,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from analysis.accounting import NO_GAP, Account, coverage
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
 from analysis.evidence import Contrast, samples
 from analysis.judge import Evidence, Judgement, judge
+from analysis.pair_file.parts import parts_of
+from analysis.pair_file.samples import CANDIDATE, CONTROL
+from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
 from analysis.queries import sql
+from analysis.recent import recent
 from analysis.report.document import Counted, candidate_part
+from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.waivers import Waiver, active
 from analysis.windows import PRIMARY
@@ -130,6 +137,8 @@ def judge_now(
     accounts: Mapping[str, Account],
     last: Written | None,
     now_ns: int,
+    *,
+    in_parts: bool = False,
 ) -> Judged:
     """Judge one candidate from its stored windows; nothing is written.
 
@@ -140,6 +149,7 @@ def judge_now(
         accounts: every arm's accounting.
         last: its newest written verdict.
         now_ns: the wall clock (UTC, ns); waivers end by it.
+        in_parts: look at segments too; that reads pairs, not windows alone.
     """
     starts = started(client, settings, candidate)
     start = dict(starts).get(settings.comparisons[candidate])
@@ -168,7 +178,23 @@ def judge_now(
         changed=_changed(starts, settings.comparisons[candidate]),
     )
     judgement = judge(settings.policy, evidence, REPORTED)
-    return Judged(judgement, counted, candidate_part(evidence, judgement, counted))
+    parts = _in_parts(client, settings, candidate, reference, judgement) if in_parts else None
+    return Judged(judgement, counted, candidate_part(evidence, judgement, counted, parts))
+
+
+def _in_parts(
+    client: Client, settings: Settings, candidate: str, reference: str, judgement: Judgement
+) -> dict[str, Any] | None:
+    """What the segments of the newest pairs say."""
+    policy = settings.policy
+    contrast = Contrast(settings.experiment, settings.comparisons[candidate], candidate, reference)
+    names = [name for name in policy.metrics if judgement.readings[name].sample is not None]
+    pairs = recent(client, contrast, [policy.metric_of(name)[0].name for name in names])
+    if pairs is None:
+        return None
+    everyone = np.ones(len(pairs.at_s), bool)
+    sides = (CANDIDATE, PRIMARY_SIDE if reference == PRIMARY else CONTROL)
+    return explored(parts_of(pairs, everyone, policy, names, sides), policy, judgement)
 
 
 def _changed(starts: list[tuple[str, Start]], comparison: str) -> str | None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.compare.sample import Sample
 from analysis.judge import Evidence, judge
 from analysis.metrics import metrics
+from analysis.pair_file.parts import parts_of, samples_of
 from analysis.pair_file.reading import PairFile, Pairs, Tap
 from analysis.pair_file.samples import (
     BY_LOGS,
@@ -16,7 +16,6 @@ from analysis.pair_file.samples import (
     CANDIDATE,
     CONTROL,
     PRIMARY,
-    Contrast,
     Mask,
     column_of,
     measured,
@@ -24,6 +23,7 @@ from analysis.pair_file.samples import (
 )
 from analysis.policy import Policy
 from analysis.report.document import Counted, candidate_part, document
+from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.verdicts import REPORTED
 
@@ -75,8 +75,8 @@ def _judged(
     absent = [n for n in names if not measured(policy.metric_of(n)[0], pairs.columns)]
     present = [name for name in names if name not in absent]
     controlled = _controlled(pairs, policy, present)
-    against_primary = _samples(pairs, judged, policy, present, (CANDIDATE, PRIMARY))
-    against_control = _samples(pairs, judged, policy, controlled, (CANDIDATE, CONTROL))
+    against_primary = samples_of(pairs, judged, policy, present, (CANDIDATE, PRIMARY))
+    against_control = samples_of(pairs, judged, policy, controlled, (CANDIDATE, CONTROL))
     reference = "control" if controlled else "primary"
     span_s = float(pairs.at_s[-1] - pairs.at_s[0])
     evidence = Evidence(
@@ -85,7 +85,7 @@ def _judged(
         samples={name: against_primary[name] for name in against_primary if name not in controlled}
         | against_control,
         against_primary=against_primary,
-        test_bed=_samples(pairs, judged, policy, controlled, (CONTROL, PRIMARY)),
+        test_bed=samples_of(pairs, judged, policy, controlled, (CONTROL, PRIMARY)),
         coverage=share,
         span_s=float((counted.until_s or 0) - (counted.from_s or 0)),
         references={name: "primary" for name in present if name not in controlled},
@@ -95,7 +95,9 @@ def _judged(
         notes=_notes(pairs),
     )
     judgement = judge(policy, evidence, tuple(name for name in REPORTED if name in present))
-    return candidate_part(evidence, judgement, counted), counted
+    sides = CANDIDATE, CONTROL if controlled else PRIMARY
+    parts = explored(parts_of(pairs, judged, policy, present, sides), policy, judgement)
+    return candidate_part(evidence, judgement, counted, parts), counted
 
 
 def _controlled(pairs: Pairs, policy: Policy, names: list[str]) -> list[str]:
@@ -111,14 +113,6 @@ def _has_control(pairs: Pairs, policy: Policy, name: str) -> bool:
     if metric.name == "tokens_per_s" and tokens_per_s_by(pairs.columns) == BY_SUMS:
         key = "decode_ms"
     return key is not None and not bool(np.isnan(pairs.columns[key][:, CONTROL]).all())
-
-
-def _samples(
-    pairs: Pairs, judged: Mask, policy: Policy, names: list[str], sides: tuple[int, int]
-) -> dict[str, Sample]:
-    contrast = Contrast(pairs, judged, *sides)
-    found = {name: contrast.sample(policy, name) for name in names}
-    return {name: sample for name, sample in found.items() if sample is not None}
 
 
 def _counted(pairs: Pairs, tap: Tap | None, policy: Policy) -> tuple[Counted, float | None, Mask]:

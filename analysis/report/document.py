@@ -32,8 +32,14 @@ class Counted:
     """Judged pairs of which some metrics are undefined, by reason."""
 
 
-def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -> dict[str, Any]:
-    """One candidate's part of the document."""
+def candidate_part(
+    evidence: Evidence,
+    judgement: Judgement,
+    counted: Counted,
+    segments: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """One candidate's part of the tree, and what its segments say where they were looked at."""
+    told = {} if segments is None else {"segments": dict(segments)}
     return {
         "verdict": judgement.verdict,
         "reason": judgement.reason,
@@ -60,6 +66,7 @@ def candidate_part(evidence: Evidence, judgement: Judgement, counted: Counted) -
         },
         "excluded": dict(counted.excluded),
         "undefined": dict(counted.undefined),
+        **told,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from analysis.scale import change, ends
+from analysis.segments import sentence
 
 Tree = Mapping[str, Any]
 SIDES = ("primary", "candidate", "control")
@@ -49,6 +50,7 @@ def _candidate(name: str, part: Tree) -> list[str]:
         ),
         *[f"- {figures['sentence']}" for _, figures in metrics],
         *[f"- Note: {warning}." for warning in part["warnings"]],
+        *segments(part.get("segments")),
         "",
     ]
 
@@ -60,6 +62,17 @@ def _waivers(waivers: Tree) -> list[str]:
         for name, waiver in waivers.items()
     ]
     return [*told, ""] if told else []
+
+
+def segments(parts: Tree | None) -> list[str]:
+    """What parts of the traffic say: the worst, and where they disagree with the whole."""
+    if not parts or not parts["worst"]:
+        return []
+    looked = f"Segments (exploratory, {parts['looked_at']} looked at)"
+    told = [f"- {looked}: the worst is {sentence(parts['worst'])}."]
+    if parts["disagreement"]:
+        told.append(f"- **Segments disagree**: {parts['disagreement']}.")
+    return told
 
 
 def _undefined(counts: Mapping[str, int]) -> list[str]:

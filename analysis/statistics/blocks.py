@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 MIN_BLOCKS = 9
 MIN_EFFECTIVE = 8.0
 MAX_PHI = 0.97
-BEYOND = 5
+BEYOND = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def block_of(starts: Ints, pairs: Floats, every: int, least: float) -> Ints:
 
 
 def tail_pairs(p: float) -> int:
-    """The least pairs of a block for a quantile: five of them beyond it, 5/(1 - p).
+    """The least pairs of a block for a quantile: four of them beyond it, 4/(1 - p).
 
     With fewer, what a block says of a far quantile is hardly more than yes or no, and bursts that
     outlast a block go unseen; docs/calibration.md has it measured.

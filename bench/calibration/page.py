@@ -29,7 +29,7 @@ which one side is twice as slow. *Bursty* has stalls, a shared queue (0.3) and o
 together. 2 % of answers fail, and a side's own queue makes half of what makes them fail (in *bursty*
 a fifth), so that failures come in bursts.
 
-Blocks are merged for far quantiles, as the judge merges them: five pairs beyond the quantile, so 500
+Blocks are merged for far quantiles, as the judge merges them: four pairs beyond the quantile, so 400
 pairs for p99.
 """
 

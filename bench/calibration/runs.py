@@ -84,7 +84,7 @@ def chunks(
 
 
 def block_for(statistic: str, block: int) -> int:
-    """A quantile's blocks are merged until five pairs lie beyond it, as the judge merges them."""
+    """A quantile's blocks are merged until four pairs lie beyond it, as the judge merges them."""
     p = quantile_of(statistic)
     return block if p is None else -(-tail_pairs(p) // block) * block
 

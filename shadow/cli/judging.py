@@ -52,7 +52,9 @@ def _policy(path: Path | None) -> Policy:
 
 def _text(line: str, report: dict[str, Any]) -> str:
     """The gate's line, then a line a metric, then what a reader should know."""
+    from analysis.report.markdown import segments
+
     (part,) = report["candidates"].values()
     sentences = [f"- {figures['sentence']}" for figures in part["metrics"].values()]
     notes = [f"- Note: {note}." for note in part["warnings"]]
-    return "\n".join([line, *sentences, *notes])
+    return "\n".join([line, *sentences, *notes, *segments(part.get("segments"))])

@@ -388,7 +388,7 @@ def test_windows_give_what_the_pairs_give(world):
     expected = {
         "tpot.mean": mean_of(x, y, 25),
         "tpot.p50": quantile_of(x, y, 0.5, 25),
-        "tpot.p95": quantile_of(x, y, 0.95, 100),  # five beyond it a block
+        "tpot.p95": quantile_of(x, y, 0.95, 100),  # four beyond it a block
     }
     for name, sample in expected.items():
         assert found[name].estimate == pytest.approx(sample.estimate)
