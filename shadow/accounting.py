@@ -15,13 +15,17 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from shadow.counters import Counters, Name, read_counters
+import structlog
+
+from shadow.counters import Counters, Name, NotCounters, read_counters
 from shadow.exchange import Accounting, Count
 from shadow.locks import lock
 
 SUFFIX = ".counters"
 OPENING_NS = 100_000_000
 """A request is stamped before it is opened here; the low water stays this far behind the clock."""
+
+_log = structlog.get_logger("shadow.accounting")
 
 _HIGH: Name = ("", "high_sequence", "")
 _DROPPED: Name = ("", "dropped_sequences", "")
@@ -66,7 +70,6 @@ class Ledger:
 
         Raises:
             PlaceTaken: another live process is this worker.
-            NotCounters: a foreign file stands in the folder.
         """
         folder.mkdir(parents=True, exist_ok=True)
         ledger = cls(folder, worker, experiment, config_hash)
@@ -172,9 +175,24 @@ class Ledger:
 
     def _predecessors(self) -> list[Accounting]:
         files = self._folder.glob(f"{self.worker}@*{SUFFIX}")
-        dead = [read_counters(file) for file in files if file != self._counters.path]
+        dead = [
+            counted
+            for file in files
+            if file != self._counters.path and (counted := _read_or_set_aside(file)) is not None
+        ]
         dead.sort(key=lambda counted: int(counted[0].get("opened_at", "0")))
         return [_last_record(identity, values, time.time_ns()) for identity, values in dead]
+
+
+def _read_or_set_aside(file: Path) -> tuple[Mapping[str, str], Mapping[Name, int]] | None:
+    """A predecessor's counts. A file that holds none is renamed: it must not keep a proxy down."""
+    try:
+        return read_counters(file)
+    except (NotCounters, ValueError) as error:
+        aside = file.with_suffix(".damaged")
+        file.replace(aside)
+        _log.error("counters cannot be read; set aside", file=str(aside), reason=str(error))
+        return None
 
 
 def _last_record(identity: Mapping[str, str], values: Mapping[Name, int], now: int) -> Accounting:

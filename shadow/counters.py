@@ -98,7 +98,8 @@ def _make(path: Path, identity: Mapping[str, str]) -> None:
     fresh = path.with_suffix(".new")
     with fresh.open("wb") as file:
         file.write(head)
-        file.truncate(_FILE_BYTES)
+        # Reserved, not sparse: the first touch of a page on a full disk would be a SIGBUS.
+        os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)

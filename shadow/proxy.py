@@ -7,6 +7,8 @@ publisher for 15 s, then the ledger's place.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -14,26 +16,33 @@ from contextlib import closing
 from pathlib import Path
 from socket import socket
 
+import structlog
 import uvloop
 
 from shadow.accounting import Ledger
 from shadow.app import Ports, serve
 from shadow.config import Config, ConfigError, config_hash
+from shadow.config.ends import EmbeddedStream
 from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address
 from shadow.control import bind, health_app, serve_health
-from shadow.counters import NotCounters
 from shadow.exchange import Accounting
 from shadow.exposition import exposition
 from shadow.locks import PlaceTaken
 from shadow.metrics import Totals
 from shadow.publisher import Publisher
 from shadow.shrink import shrink_value
-from shadow.stream import Producer
+from shadow.stream import Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
+from shadow.stream.embedded.folder import writer_place
 from shadow.stream.kafka import KafkaProducerStream
 from shadow.stream.spill import Spill
 
+log = structlog.get_logger("shadow.proxy")
+
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 a folder of our own in it, files 0600
+"""Where counters live when the disk has no room: production is served all the same."""
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 PUBLISHER_SECONDS = 15.0
 SWITCH_SECONDS = 0.0005
 """How long the sender thread may keep the interpreter from the loop; Python's default is 5 ms."""
@@ -47,7 +56,10 @@ def run(config: Config, worker: str) -> int:
             folder or a TLS file cannot be used.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    ledger, dead = _ledger(config, worker)  # first: it names a proxy that outlived its supervisor
+    _refuse_a_second_writer(config, worker)
+    ledger, dead = _ledger(
+        config, worker
+    )  # before the ports: it names a proxy that outlived its supervisor
     with closing(_bound(config, worker, ledger)) as health:
         stream = _Stream(config, worker)
         publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
@@ -131,12 +143,29 @@ def _bound(config: Config, worker: str, ledger: Ledger) -> socket:
 
 
 def _ledger(config: Config, worker: str) -> tuple[Ledger, list[Accounting]]:
+    said = worker, config.experiment, config_hash(config)
     try:
-        return Ledger.open(Path(config.state), worker, config.experiment, config_hash(config))
-    except (PlaceTaken, NotCounters) as error:
+        return Ledger.open(config.state, *said)
+    except PlaceTaken as error:
         raise ConfigError(f"state: {error}") from error
     except OSError as error:
-        raise ConfigError(f"state: {config.state}: {error.strerror or error}") from error
+        if error.errno not in _DISK:
+            raise ConfigError(f"state: {config.state}: {error.strerror or error}") from error
+        log.warning(
+            "no room for counters; kept in memory", folder=str(config.state), why=str(error)
+        )
+        return Ledger.open(IN_MEMORY / f"shadow-{config.experiment}", *said)
+
+
+def _refuse_a_second_writer(config: Config, worker: str) -> None:
+    """Another proxy on the same partition: nothing of ours could ever be stored there."""
+    if not isinstance(config.stream, EmbeddedStream):
+        return
+    try:
+        os.close(writer_place(config.stream.embedded, worker))
+    except StreamUnavailable as error:
+        if isinstance(error.__cause__, PlaceTaken):
+            raise ConfigError(f"stream: {error}") from error
 
 
 def _low_water_age_ms(ledger: Ledger) -> int:

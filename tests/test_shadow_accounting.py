@@ -249,17 +249,6 @@ def test_a_second_live_process_of_a_place_is_refused(tmp_path):
         assert dead == []
 
 
-def test_a_foreign_file_frees_the_place_again(tmp_path):
-    """The refusal leaves no lock and no file behind."""
-    foreign = tmp_path / "0@x.counters"
-    foreign.write_bytes(b"x")
-    with pytest.raises(Exception, match="remove it"):
-        Ledger.open(tmp_path, "0", "llama", "c0ffee")
-    foreign.unlink()
-    with opened(tmp_path) as (_, dead):
-        assert dead == []
-
-
 def test_the_thread_that_closes_may_be_another(tmp_path):
     ledger, _ = Ledger.open(tmp_path, "0", "llama", "c0ffee")
     closed = threading.Thread(target=ledger.close, kwargs={"published": True})
@@ -267,3 +256,19 @@ def test_the_thread_that_closes_may_be_another(tmp_path):
     closed.join()
     with closing(open(tmp_path / "0.lock")) as left:  # noqa: PTH123 the file is there, unlocked
         assert left.read().isdigit()
+
+
+def test_a_predecessor_that_cannot_be_read_is_set_aside(tmp_path):
+    """A stray or damaged file of counters keeps no proxy down: it is renamed, and said."""
+    for name, content in (
+        ("0@junk.counters", b"junk"),
+        ("0@cut.counters", b"shadow-counters-1\n{"),
+    ):
+        (tmp_path / name).write_bytes(content)
+    ledger, dead = Ledger.open(tmp_path, "0", "e", "c")
+    ledger.close(published=True)
+    assert dead == []
+    assert {path.name for path in tmp_path.glob("*.damaged")} == {"0@junk.damaged", "0@cut.damaged"}
+    ledger, dead = Ledger.open(tmp_path, "0", "e", "c")
+    ledger.close(published=True)
+    assert dead == []

@@ -65,3 +65,10 @@ def test_a_foreign_file_is_one_line_with_the_way_out(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(NotCounters, match="remove it"):
         read_counters(path)
+
+
+def test_the_file_is_reserved_on_the_disk(tmp_path):
+    """Not sparse: counting on a disk that is full by then must not be fatal."""
+    with closing(Counters(tmp_path / "w.counters", {})) as counters:
+        found = counters.path.stat()
+        assert found.st_blocks * 512 >= found.st_size

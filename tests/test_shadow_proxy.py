@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -20,8 +21,8 @@ import pytest
 from shadow.accounting import Ledger
 from shadow.config import Config, ConfigError
 from shadow.exchange import Exchange, decode
-from shadow.proxy import run
-from shadow.stream.embedded import EmbeddedConsumer
+from shadow.proxy import _ledger, run
+from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 
 ANSWER = b'{"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}'
 
@@ -208,3 +209,32 @@ def test_the_health_port_of_the_nth_worker_is_n_above(tree, same_switch_interval
     with taken(health.host, health.port + 3), pytest.raises(ConfigError) as refused:
         run(config, "3")
     assert str(refused.value).startswith(f"admin.health: {health.host}:{health.port + 3}: ")
+
+
+def test_a_second_proxy_on_one_stream_is_refused(tree, tmp_path):
+    """Another state folder and other ports, the same partition: nothing could be stored; one line."""
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    with closing(EmbeddedProducer(folder, "0")), pytest.raises(ConfigError, match="partition 0"):
+        run(Config.model_validate(tree), "0")
+
+
+def test_without_room_for_counters_production_is_served(tree, tmp_path, monkeypatch):
+    """A full disk at a restart: counters live in memory, the proxy starts."""
+    monkeypatch.setattr("shadow.proxy.IN_MEMORY", tmp_path / "memory")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    config = Config.model_validate(tree)
+    original = os.posix_fallocate
+    monkeypatch.setattr(
+        os,
+        "posix_fallocate",
+        lambda *a: full() if not calls.append(a) and len(calls) == 1 else original(*a),
+    )
+    calls: list = []
+    ledger, _ = _ledger(config, "0")
+    ledger.close(published=True)
+    assert len(calls) == 2
+    assert (tmp_path / "memory" / "shadow-llama").is_dir()

@@ -30,6 +30,11 @@ def take_place(folder: Path, name: str, place: str) -> int:
         raise StreamUnavailable(str(error)) from error
 
 
+def writer_place(folder: Path, worker: str) -> int:
+    """The place of the partition's one writer, as `take_place` gives it."""
+    return take_place(folder, f"{worker}.writer.lock", f"the partition {worker}")
+
+
 def partitions(folder: Path) -> dict[Partition, Path]:
     """The partitions that exist now, by name."""
     files = sorted(folder.glob(f"*{PARTITION_SUFFIX}"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shadow.stream import Message, StreamUnavailable
 from shadow.stream.embedded.batches import pack
-from shadow.stream.embedded.folder import PARTITION_SUFFIX, committed, take_place
+from shadow.stream.embedded.folder import PARTITION_SUFFIX, committed, writer_place
 from shadow.stream.embedded.sqlite import PAGE_BYTES, is_full, open_writer, translated
 
 SWEEP_SECONDS = 30.0
@@ -34,7 +34,7 @@ class EmbeddedProducer:
     ) -> None:
         self._folder, self._partition, self._max_age = folder, worker, max_age
         self._path = folder / f"{worker}{PARTITION_SUFFIX}"
-        self._lock = take_place(folder, f"{worker}.writer.lock", f"the partition {worker}")
+        self._lock = writer_place(folder, worker)
         self._sweep_due = 0.0
         try:
             with translated(self._path):
