@@ -13,6 +13,8 @@ DEAD_AFTER_NS = 30 * 10**9
 """Without a record for so long a worker is dead."""
 PATIENCE_NS = 5 * 10**9
 """A mark that is not reached by then is given up for the worker's newest one."""
+GONE_AFTER_NS = 60 * 10**9
+"""What no mark was reached without for so long is gone: longer than a group's rebalance takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,14 @@ class Progress:
         marks: by boot, the record that is waited for. Under load the newest record is always a
             little ahead of the store; a mark that stands still is reached.
         reached: by boot, the low water (UTC, ns) of the newest mark that was reached.
+        since: by boot, the time (UTC, ns) of the first mark since the last one that was reached.
+        missing: by boot, how many records will never be stored: dead letters, a lost stream file.
     """
 
     marks: Mapping[str, Boot] = field(default_factory=dict)
     reached: Mapping[str, int] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 def live(boots: Iterable[Boot], now_ns: int) -> dict[str, Boot]:
@@ -74,18 +80,31 @@ def marks(progress: Progress, alive: Mapping[str, Boot]) -> dict[str, Boot]:
 def settle(
     progress: Progress, awaited: Mapping[str, Boot], stored: Mapping[str, Stored]
 ) -> Progress:
-    """Move `reached` to the marks that the store has caught up with; those are done with."""
+    """Move `reached` to the marks that the store has caught up with; those are done with.
+
+    A record that never comes must not keep a window open for ever: after `GONE_AFTER_NS` what is
+    missing is taken to be gone. The least that was ever missing since is what truly is: the rest
+    was on its way.
+    """
     waiting: dict[str, Boot] = {}
-    reached: dict[str, int] = {}
+    reached, since, missing = dict[str, int](), dict[str, int](), dict[str, int]()
     for boot_id, mark in awaited.items():
         held = stored[boot_id].awaited if boot_id in stored else 0
-        if held + mark.dropped_sequences < mark.high_sequence:
+        short = max(mark.high_sequence - mark.dropped_sequences - held, 0)
+        gone = progress.missing.get(boot_id, 0)
+        since[boot_id] = progress.since.get(boot_id, mark.at_ns)
+        if short <= gone or mark.at_ns - since[boot_id] >= GONE_AFTER_NS:
+            del since[boot_id]
+            gone = short
+            if mark.low_water_ns is not None:
+                reached[boot_id] = mark.low_water_ns
+        else:
             waiting[boot_id] = mark
-        elif mark.low_water_ns is not None:
-            reached[boot_id] = mark.low_water_ns
+        if gone:
+            missing[boot_id] = gone
         if boot_id not in reached and boot_id in progress.reached:
             reached[boot_id] = progress.reached[boot_id]
-    return Progress(waiting, reached)
+    return Progress(waiting, reached, since, missing)
 
 
 def watermark(

@@ -239,6 +239,11 @@ def loads(
     }
 
 
+def samples_against_primary(client: Client, settings: Settings, arm: str) -> dict[str, Sample]:
+    """What the stored windows say of an arm against the primary, by METRIC.STATISTIC."""
+    return _samples(client, settings, arm, PRIMARY)
+
+
 def _samples(client: Client, settings: Settings, arm: str, reference: str) -> dict[str, Sample]:
     contrast = Contrast(settings.experiment, settings.comparisons[arm], arm, reference)
     names = dict.fromkeys((*settings.policy.metrics, *REPORTED))

@@ -160,6 +160,70 @@ def purge(config_path: Path, subject: str, measures: bool) -> int:  # noqa: FBT0
 
 @cli.command()
 @config_option
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Eligible requests a second.")
+@click.option(
+    "--sigma",
+    type=click.FloatRange(0, min_open=True),
+    default=0.5,
+    show_default=True,
+    help="Deviation of the log of one answer's time, where no control was measured.",
+)
+@click.option(
+    "--correlation",
+    type=click.FloatRange(-0.99, 0.99),
+    default=0.5,
+    show_default=True,
+    help="Of the logs of a pair's two sides.",
+)
+@click.option(
+    "--bad",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.002,
+    show_default=True,
+    help="Share of answers that fail, or differ.",
+)
+@click.option(
+    "--design",
+    type=click.FloatRange(1),
+    default=1.0,
+    show_default=True,
+    help="How many times more pairs dependence costs (bursts: 2 to 10).",
+)
+@click.option(
+    "--gpus",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="GPUs a replica.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines to read, or JSON for programs.",
+)
+def plan(
+    config_path: Path,
+    rate: float | None,
+    sigma: float,
+    correlation: float,
+    bad: float,
+    design: float,
+    gpus: float,
+    form: str,
+) -> int:
+    """Say what a verdict will take: pairs, minutes, GPU-hours; and the rate of load parity."""
+    from analysis.planning import Stated
+    from shadow.cli.planning import plan as start
+
+    stated = Stated(sigma, correlation, bad, design)
+    return start(read_config(config_path), rate, stated, gpus, form)
+
+
+@cli.command()
+@config_option
 @click.argument("metric")
 @click.option("--by", "who", required=True, help="Who waives it.")
 @click.option("--reason", required=True, help="Why.")

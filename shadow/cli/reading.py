@@ -135,7 +135,7 @@ def report(config: Config, experiment: str | None, form: str, output: Path | Non
     """The comparison on stdout or in a file; HOLD with one line where none can be had."""
     from analysis.report import markdown
 
-    document, why = _read(config, _comparison_of(config, experiment))
+    document, why = read_store(config, _comparison_of(config, experiment))
     if document is None:
         click.echo(f"shadow report: {why}", err=True)
         return HOLD
@@ -162,7 +162,7 @@ def gate(config: Config, candidate: str | None, form: str) -> int:
     from analysis.service import stored
 
     settings = analysis_settings(config)
-    document, why = _read(config, lambda client: stored(client, settings))
+    document, why = read_store(config, lambda client: stored(client, settings))
     said = answer(
         document,
         candidate,
@@ -175,7 +175,7 @@ def gate(config: Config, candidate: str | None, form: str) -> int:
     return said.code
 
 
-def _read(
+def read_store(
     config: Config, read: Callable[[Client], dict[str, Any] | None]
 ) -> tuple[dict[str, Any] | None, str]:
     """What `read` finds in the store, or None and the reason."""

@@ -50,9 +50,12 @@ def up(path: Path, config: Config) -> int:
     """Supervise everything. The proxy drains first, then the analysis looks until all is stored
     and judged, then the collector ends, and the store with it.
     """
+    from shadow.cli.planning import parity_warnings
     from shadow.cli.reading import read_policy
 
     read_policy(config)  # a mistake in it stops the start, not the analysis alone
+    for warning in parity_warnings(config):
+        click.echo(f"shadow: warning: {warning}", err=True)
     private()
     return supervise(
         [

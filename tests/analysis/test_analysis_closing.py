@@ -77,6 +77,39 @@ def test_a_mark_that_is_never_reached_is_given_up():
     assert marks(progress, live([newer], 106 * S)) == {"b1": newer}
 
 
+def test_a_record_that_never_comes_holds_nothing_for_ever():
+    """A dead letter leaves a hole: after a minute windows close again, and go on closing at once."""
+    progress, closed = Progress(), []
+    for second in range(0, 90):
+        boot = replace(
+            BOOT,
+            at_ns=(100 + second) * S,
+            high_sequence=10 + second,
+            low_water_ns=(99 + second) * S,
+        )
+        awaited = marks(progress, live([boot], boot.at_ns))
+        held = min(awaited["b1"].high_sequence, 10 + second) - 1  # one of the first ten never comes
+        stored = {"b1": Stored(held, boot.at_ns)}
+        progress = settle(progress, awaited, stored)
+        closed.append(watermark(progress, [boot], stored, boot.at_ns, 1))
+    assert closed[:60] == [None] * 60
+    assert progress.missing == {"b1": 1}
+    assert closed[-1] == (99 + 89) * S
+    assert all(later is not None for later in closed[66:])
+
+
+def test_what_was_only_late_is_not_taken_for_gone():
+    """A stream that was behind for a minute and catches up: nothing is missing in the end."""
+    progress = Progress()
+    for second in range(0, 100):
+        boot = replace(BOOT, at_ns=(100 + second) * S, high_sequence=10 + 10 * second)
+        awaited = marks(progress, live([boot], boot.at_ns))
+        behind = 50 if second < 70 else 0
+        stored = {"b1": Stored(max(awaited["b1"].high_sequence - behind, 0), boot.at_ns)}
+        progress = settle(progress, awaited, stored)
+    assert progress.missing == {}
+
+
 def test_a_new_boot_keeps_what_was_closed():
     """Progress of one boot is not another's."""
     progress = Progress(reached={"b1": 98 * S})

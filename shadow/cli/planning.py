@@ -1,0 +1,88 @@
+"""`shadow plan`: what a verdict will take, and whether the configured rates give load parity."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shadow.cli.reading import analysis_settings, read_store
+from shadow.config import Config
+
+if TYPE_CHECKING:
+    from analysis.compare.sample import Sample
+    from analysis.planning import Stated
+
+
+def parity_warnings(config: Config) -> list[str]:
+    """A line for each arm whose rate breaks load parity, as far as replicas are stated."""
+    from analysis.planning import off_parity, parity
+
+    found = [
+        off_parity(name, arm.sample, parity(arm.replicas, config.primary.replicas))
+        for name, arm in config.arms.items()
+    ]
+    return [line for line in found if line is not None]
+
+
+def plan(config: Config, rate: float | None, stated: Stated, gpus: float, form: str) -> int:
+    """Print it."""
+    tree = _plan(config, rate, stated, gpus)
+    click.echo(json.dumps(tree, indent=2) if form == "json" else _text(tree))
+    return 0
+
+
+def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> dict[str, Any]:
+    from analysis.planning import minutes, needs, parity
+
+    settings = analysis_settings(config)
+    policy, found = settings.policy, needs(settings.policy, stated, _control_sample(config))
+    most = max((need.to_pass for need in found.values()), default=0)
+    arms = {}
+    for name, arm in config.arms.items():
+        paired = rate * arm.sample if rate else None
+        takes = minutes(most, policy, paired) if paired else None
+        engines = (arm.replicas or 1) * gpus
+        arms[name] = {
+            "sample": arm.sample,
+            "parity": parity(arm.replicas, config.primary.replicas),
+            "pairs": most,
+            "minutes": round(takes, 1) if takes else None,
+            "gpu_hours": round(takes / 60 * engines, 2) if takes else None,
+        }
+    return {
+        "metrics": {name: asdict(need) for name, need in found.items()},
+        "arms": arms,
+        "warnings": parity_warnings(config),
+        "assumed": asdict(stated),
+    }
+
+
+def _control_sample(config: Config) -> dict[str, Sample]:
+    """The control against the primary, as far as the store has it; empty where there is none."""
+    from analysis.verdicts import samples_against_primary
+
+    settings = analysis_settings(config)
+    control = settings.control
+    if control is None:
+        return {}
+    found, _ = read_store(config, lambda client: samples_against_primary(client, settings, control))
+    return found or {}
+
+
+def _text(tree: dict[str, Any]) -> str:
+    lines = ["pairs until an equal candidate passes, and one that is twice the margin worse fails:"]
+    for name, need in tree["metrics"].items():
+        source = "measured on the control" if need["measured"] else "assumed"
+        lines.append(f"  {name:<22} {need['to_pass']:>9,} {need['to_fail']:>9,}  ({source})")
+    for name, arm in tree["arms"].items():
+        cost = "state --rate for minutes and GPU-hours"
+        if arm["minutes"] is not None:
+            cost = f"about {arm['minutes']:,.0f} min, {arm['gpu_hours']:,.1f} GPU-hours"
+        wanted = "state `replicas` on both sides for load parity"
+        if arm["parity"] is not None:
+            wanted = f"load parity at {arm['parity']:.3g}"
+        lines.append(f"{name}: sample {arm['sample']:g}; {arm['pairs']:,} pairs; {cost}; {wanted}")
+    return "\n".join([*lines, *(f"Warning: {warning}" for warning in tree["warnings"])])

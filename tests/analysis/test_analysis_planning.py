@@ -1,0 +1,116 @@
+"""A plan's numbers are the published ones, and what they promise is what the judge then needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from scipy.stats import norm
+
+from analysis.planning import Stated, minutes, needs, off_parity, parity
+from analysis.policy import Policy
+from analysis.statistics.planning import (
+    least_pairs_of_share,
+    mean_variance,
+    multiplier,
+    quantile_variance,
+)
+from shadow.cli.commands import run
+
+from .arrays import mean_of
+
+VECTOR = {
+    vector["id"]: vector
+    for vector in json.loads(Path(__file__).with_name("statistics.json").read_text())["vectors"]
+}["V11_power_closed_form"]
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+def test_variances_and_fixed_samples_against_the_vector(correlation):
+    """V of each estimator, and the pairs that a single look would need."""
+    expected = VECTOR["expected"][f"rho={correlation:g}"]
+    found = {f"p{p}": quantile_variance(p / 100, 0.5, correlation) for p in (50, 95, 99)}
+    found["mean_logratio"] = mean_variance(0.5, correlation)
+    for name, variance in found.items():
+        assert variance == pytest.approx(expected[name], rel=0.002)
+        fixed = (norm.ppf(0.95) + norm.ppf(0.8)) ** 2 * variance / np.log(1.05) ** 2
+        assert fixed == pytest.approx(expected["n_fixed_5pct"][name], rel=0.002)
+
+
+def test_multipliers():
+    """The simulated table at its levels, between them, and beyond."""
+    assert multiplier(0.05, 0.8) == pytest.approx(10.9)
+    assert multiplier(0.01, 0.9) == pytest.approx(19.4)
+    assert 10.9 < multiplier(0.03, 0.8) < 12.6
+    assert multiplier(0.001, 0.8) > multiplier(0.05 / 6, 0.8)
+
+
+def test_pairs_without_any_event():
+    """The betting test's own: +0.5 pp after about 1,120 pairs, +0.1 pp after about 5,620."""
+    assert least_pairs_of_share(0.005, 0.05) == pytest.approx(1120, rel=0.05)
+    assert least_pairs_of_share(0.001, 0.05) == pytest.approx(5620, rel=0.08)
+
+
+def test_needs_of_the_default_policy():
+    """More for a tail than for a median, more for half a margin, more under dependence."""
+    found = needs(Policy(), Stated(), {})
+    assert found["ttft_any.p95"].to_pass < found["e2e.p95"].to_pass * 1.01
+    assert found["tpot.mean"].to_pass < found["ttft_any.p50"].to_pass
+    tight = Policy.model_validate({"metrics": {"tpot.mean": {"margin": "2.5%"}}})
+    assert needs(tight, Stated(), {})["tpot.mean"].to_pass > 3 * found["tpot.mean"].to_pass
+    assert needs(Policy(), Stated(design=4), {})["e2e.p95"].to_pass > 3 * found["e2e.p95"].to_pass
+    assert not found["tpot.mean"].measured
+
+
+def test_a_measured_control_replaces_what_is_stated():
+    """V·DE is the squared standard error times the pairs: here the stated one, within its noise."""
+    rng = np.random.default_rng(3)
+    x, y = np.exp(rng.multivariate_normal([3, 3], [[0.25, 0.125], [0.125, 0.25]], 8000)).T
+    policy = Policy.model_validate({"metrics": {"tpot.mean": {"margin": "5%"}}})
+    stated = needs(policy, Stated(), {})["tpot.mean"]
+    measured = needs(policy, Stated(), {"tpot.mean": mean_of(x, y, 80)})["tpot.mean"]
+    assert measured.measured
+    assert measured.to_pass == pytest.approx(stated.to_pass, rel=0.35)
+
+
+def test_parity():
+    """Candidate replicas over the primary's; a tenth off is said with its direction."""
+    assert parity(2, 8) == 0.25
+    assert parity(None, 8) is None
+    assert off_parity("fp8", 0.25, 0.25) is None
+    assert off_parity("fp8", 0.27, 0.25) is None
+    assert "sees less" in (off_parity("fp8", 0.1, 0.25) or "")
+    assert "sees more" in (off_parity("fp8", 0.5, 0.25) or "")
+    assert minutes(1000, Policy(), 10.0) == 60  # min_span is an hour
+
+
+def config(tmp_path, sample: float = 0.1) -> str:
+    arm = {"role": "candidate", "url": "http://127.0.0.1:9", "sample": sample, "replicas": 2}
+    tree = {
+        "experiment": "e", "capture": "text",
+        "primary": {"url": "http://127.0.0.1:9", "replicas": 8},
+        "arms": {"fp8": arm},
+        "stream": {"embedded": str(tmp_path / "stream")},
+        "store": {"embedded": str(tmp_path / "store"), "listen": "127.0.0.1:1"},
+    }  # fmt: skip
+    (tmp_path / "shadow.yaml").write_text(yaml.safe_dump(tree))
+    return str(tmp_path / "shadow.yaml")
+
+
+def test_the_command(tmp_path, capsys):
+    """Pairs a metric, minutes and GPU-hours an arm, and a warning where the rate breaks parity."""
+    assert run(["plan", "-c", config(tmp_path), "--rate", "20", "--format", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    arm = tree["arms"]["fp8"]
+    assert arm["pairs"] == max(need["to_pass"] for need in tree["metrics"].values())
+    assert arm["minutes"] == pytest.approx(max((arm["pairs"] + 200) / 2 / 60, 60), abs=0.1)
+    assert arm["gpu_hours"] == pytest.approx(arm["minutes"] / 60 * 2, abs=0.01)
+    assert arm["parity"] == 0.25
+    assert "load parity is at 0.25" in tree["warnings"][0]
+    assert run(["plan", "-c", config(tmp_path, 0.25)]) == 0
+    said = capsys.readouterr().out
+    assert "state --rate for minutes" in said
+    assert "Warning" not in said
