@@ -58,13 +58,22 @@ def gate(
         "verdict": parts[name]["verdict"],
         "reason": parts[name]["reason"],
         "config_hash": report["config_hash"],
+        "judged_at": parts[name].get("judged_at"),
         "waivers": parts[name].get("waivers", {}),
     }
     return _answer(facts, form)
 
 
 def _answer(facts: Mapping[str, Any], form: str) -> Answer:
-    keys = ("experiment", "comparison", "candidate", "verdict", "reason", "config_hash")
+    keys = (
+        "experiment",
+        "comparison",
+        "candidate",
+        "verdict",
+        "reason",
+        "config_hash",
+        "judged_at",
+    )
     code = EXIT.get(facts["verdict"], HOLD)
     if form == "json":
         waived = {"waivers": facts["waivers"]} if facts.get("waivers") else {}

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -22,12 +23,13 @@ from clickhouse_connect.driver.exceptions import (
 )
 
 from analysis.accounting import Account
+from analysis.behind import behind
 from analysis.closing import Progress
 from analysis.evidence import Rewritten
 from analysis.look import Memory, look
 from analysis.report import document
 from analysis.settings import Settings
-from analysis.verdicts import Judged, judge_now, write, written
+from analysis.verdicts import Judged, Written, judge_now, write, written
 from analysis.waivers import Waiver, expired
 from analysis.waivers import waive as store_waiver
 from analysis.workers import standing
@@ -231,24 +233,33 @@ def _judged(
 def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     """report.json of the newest verdicts that were written, for the gate; None before the first.
 
-    A candidate without a verdict of its present comparison is absent from it. A promotion that
-    rests on a waiver holds once that has ended, until it is judged again.
+    A candidate without a verdict of its present comparison is absent from it. A promotion holds
+    when a waiver that it rests on has ended, and when traffic has come that was not judged yet.
     """
     found = {name: written(client, settings, name) for name in settings.candidates}
     now_ns = time.time_ns()
-    parts = {name: _standing(one.part, now_ns) for name, one in found.items() if one is not None}
+    parts = {
+        name: _standing(one, behind(client, settings, name, now_ns), now_ns)
+        for name, one in found.items()
+        if one is not None
+    }
     if not parts:
         return None
     return document(settings, parts, {}, {})
 
 
-def _standing(part: Mapping[str, Any], now_ns: int) -> dict[str, Any]:
+def _standing(one: Written, missed: str | None, now_ns: int) -> dict[str, Any]:
     """A written verdict as it stands now."""
+    part = {**one.part, "judged_at": _time(one.at_ns)}
     ended = expired(part, now_ns)
-    if part["verdict"] != "promote" or not ended:
-        return dict(part)
-    why = f"a waiver has ended since this was judged: {', '.join(ended)}"
+    if part["verdict"] != "promote" or not (ended or missed):
+        return part
+    why = missed or f"a waiver has ended since this was judged: {', '.join(ended)}"
     return {**part, "verdict": "hold", "reason": why}
+
+
+def _time(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
 def waive(client: Client, settings: Settings, candidate: str, waiver: Waiver) -> Judged:

@@ -63,6 +63,7 @@ def test_reports_and_verdicts(world):
         "verdict",
         "reason",
         "config_hash",
+        "judged_at",
     }
     status, report = get(settings, connect, f"{base}/report")
     assert (status, report["verdict"]) == (200, "reject")

@@ -80,7 +80,7 @@ def test_a_mark_that_is_never_reached_is_given_up():
 def test_a_record_that_never_comes_holds_nothing_for_ever():
     """A dead letter leaves a hole: after a minute windows close again, and go on closing at once."""
     progress, closed = Progress(), []
-    for second in range(0, 90):
+    for second in range(90):
         boot = replace(
             BOOT,
             at_ns=(100 + second) * S,
@@ -101,7 +101,7 @@ def test_a_record_that_never_comes_holds_nothing_for_ever():
 def test_what_was_only_late_is_not_taken_for_gone():
     """A stream that was behind for a minute and catches up: nothing is missing in the end."""
     progress = Progress()
-    for second in range(0, 100):
+    for second in range(100):
         boot = replace(BOOT, at_ns=(100 + second) * S, high_sequence=10 + 10 * second)
         awaited = marks(progress, live([boot], boot.at_ns))
         behind = 50 if second < 70 else 0

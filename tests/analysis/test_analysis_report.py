@@ -147,5 +147,6 @@ def test_the_gate_wants_a_name_among_several():
     answer = gate(tree, "specdec", "json")
     assert answer.code == 1
     assert json.loads(answer.line).keys() == {
-        "experiment", "comparison", "candidate", "verdict", "reason", "config_hash"}  # fmt: skip
+        "experiment", "comparison", "candidate", "verdict", "reason", "config_hash",
+        "judged_at"}  # fmt: skip
     assert json.loads(answer.line)["comparison"] == "id-specdec"
