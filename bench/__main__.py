@@ -17,7 +17,7 @@ from bench.render import page
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-BENCHMARKS = ("relay", "decode", "collector", "report")
+BENCHMARKS = ("relay", "decode", "collector", "report", "judge")
 
 
 def say(text: str) -> None:

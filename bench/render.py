@@ -39,7 +39,13 @@ it in memory and publishes nothing."""
 
 def page(results: Mapping[str, Result]) -> str:
     """The whole page; a benchmark without a result is left out."""
-    sections = {"relay": relay, "decode": decode, "collector": collector, "report": report}
+    sections = {
+        "relay": relay,
+        "decode": decode,
+        "collector": collector,
+        "report": report,
+        "judge": judge,
+    }
     parts = [_OPENING, *(show(results[name]) for name, show in sections.items() if name in results)]
     return "\n\n".join(parts) + "\n"
 
@@ -209,6 +215,12 @@ _LABELS = {
     "store_peak_while_reporting_mib": "the store's process meanwhile, MiB",
     "report_by_itself_s": "report, opening the folder itself: s",
     "report_by_itself_peak_mib": "its peak memory, MiB",
+    "judgement_s": "one judgement: s",
+    "judgement_peak_mib": "its peak memory, MiB",
+    "decided": "metrics that pass or fail, of those read",
+    "pairs": "pairs",
+    "store_before_judging_mib": "the store's process before, MiB",
+    "store_peak_while_judging_mib": "the store's process meanwhile, MiB",
 }
 
 
@@ -251,6 +263,11 @@ def collector(result: Result) -> str:
 def report(result: Result) -> str:
     """The report's time and memory."""
     return _plain("The report", result)
+
+
+def judge(result: Result) -> str:
+    """A judgement's time and memory."""
+    return _plain("A judgement", result)
 
 
 def _plain(title: str, result: Result) -> str:

@@ -24,3 +24,5 @@ WHERE experiment = {experiment:String}
             AND reference_arm = {reference:String}
     )
 GROUP BY name
+-- small blocks: a row is two histograms
+SETTINGS max_block_size = 256
