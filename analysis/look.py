@@ -10,6 +10,7 @@ import structlog
 from analysis.accounting import Account
 from analysis.closing import Progress
 from analysis.comparison import begin
+from analysis.engines import identified, notice
 from analysis.settings import Settings
 from analysis.verdicts import judge_now, write, written
 from analysis.windows import arrivals, build
@@ -50,6 +51,7 @@ def look(
         whole: look at every window and write the verdict if anything in it has changed.
     """
     state = standing(client, settings, memory.progress, now_ns)
+    settings = _identified(client, settings, memory, state, now_ns, whole=whole)
     built = _build_closed(client, settings, memory, state, now_ns, whole=whole)
     due = whole or now_ns - memory.judged_ns >= JUDGE_EVERY_NS
     if built or due:
@@ -61,6 +63,16 @@ def look(
         judged_ns=now_ns if built or due else memory.judged_ns,
         ended=state.ended,
     )
+
+
+def _identified(
+    client: Client, settings: Settings, memory: Memory, state: Standing, now_ns: int, *, whole: bool
+) -> Settings:
+    """The settings with the comparisons' identities by the engines that were seen until now."""
+    if state.watermark_ns is None:
+        return identified(client, settings)
+    from_ns = 0 if whole else max(0, memory.watermark_ns - LOOK_BACK_NS)
+    return notice(client, settings, from_ns, state.watermark_ns, now_ns)
 
 
 def _build_closed(

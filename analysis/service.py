@@ -25,6 +25,7 @@ from clickhouse_connect.driver.exceptions import (
 from analysis.accounting import Account
 from analysis.behind import behind
 from analysis.closing import Progress
+from analysis.engines import identified
 from analysis.evidence import Rewritten
 from analysis.look import Memory, look
 from analysis.report import document
@@ -193,6 +194,7 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
     It is exact after any redelivery: windows count once, in their newest version. What arrived
     since the last closed window is `pending`. Before the service has stored any, it holds.
     """
+    settings = identified(client, settings)
     accounts = standing(client, settings, Progress(), time.time_ns()).accounts
     judged = {
         candidate: _judged(client, settings, candidate, accounts, in_parts=True)
@@ -236,6 +238,7 @@ def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     A candidate without a verdict of its present comparison is absent from it. A promotion holds
     when a waiver that it rests on has ended, and when traffic has come that was not judged yet.
     """
+    settings = identified(client, settings)
     found = {name: written(client, settings, name) for name in settings.candidates}
     now_ns = time.time_ns()
     parts = {
@@ -264,7 +267,7 @@ def _time(at_ns: int) -> str:
 
 def waive(client: Client, settings: Settings, candidate: str, waiver: Waiver) -> Judged:
     """Store a waiver, and judge the candidate with it: the gate reads what was written."""
-    now_ns = time.time_ns()
+    settings, now_ns = identified(client, settings), time.time_ns()
     store_waiver(client, settings.experiment, candidate, waiver, now_ns)
     accounts = standing(client, settings, Progress(), now_ns).accounts
     judged = _judged(client, settings, candidate, accounts)

@@ -201,7 +201,7 @@ def _changed(starts: list[tuple[str, Start]], comparison: str) -> str | None:
     """What a comparison that is not the first counts from."""
     if len(starts) < 2 or starts[0][0] == comparison:
         return None
-    return "configuration changed: a new comparison counts from its own start"
+    return "configuration changed (or the policy, or an engine): it counts from its own start"
 
 
 def _incomparable(settings: Settings, counted: Counted) -> dict[str, str]:
