@@ -7,12 +7,16 @@ choice holds anything else: a model thinks aloud differently and still answers t
 
 from __future__ import annotations
 
+import re
+import sys
 import unicodedata
+from functools import cache
 from hashlib import blake2b
 
 from collector.completion import Choice, Completion, ToolCall
 from collector.json_text import Unreadable, loads, said
 
+_SHORT = 256  # characters
 _BETWEEN = "\x1e"  # between choices and their parts, so that no text can imitate a border
 
 
@@ -32,10 +36,21 @@ def text_hash(text: str) -> int:
 
 
 def normal(text: str) -> str:
-    """NFC, runs of white space as one space, none at the ends."""
-    if not text.isascii():
+    """NFC, runs of white space as one space, none at the ends.
+
+    A text with a heap of combining marks that no script has stays as it is: NFC sorts them in
+    quadratic time, and a megabyte of them would take a day.
+    """
+    if not text.isascii() and not (len(text) > _SHORT and _heap().search(text)):
         text = unicodedata.normalize("NFC", text)
     return " ".join(text.split())
+
+
+@cache
+def _heap() -> re.Pattern[str]:
+    """More marks on one letter than the Stream-Safe Text Format of UAX #15 has, by far."""
+    marks = "".join(filter(unicodedata.combining, map(chr, range(sys.maxunicode + 1))))
+    return re.compile(f"[{re.escape(marks)}]{{100}}")
 
 
 def _parts(choice: Choice) -> list[str]:

@@ -19,7 +19,14 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-MOST_PLAIN_BYTES = 256 * 1024 * 1024
+MOST_PLAIN_BYTES = 64 * 1024 * 1024
+"""What a body may unfold to; the proxy keeps 8 MiB of an answer, coded or not."""
+MOST_RATIO = 250
+ANY_RATIO_BYTES = 8 * 1024 * 1024
+"""A body may unfold to this many bytes whatever its own size, beyond it to `MOST_RATIO` times that.
+Streams of one token over and over, compressed as a whole, come to 80 times."""
+_MOST_MEMBERS = 100_000
+_PORTION_BYTES = 16 * 1024  # what stands behind a member is copied: little, however many there are
 _MOST_CODINGS = 3
 _IDENTITY = ("", "identity")
 _MEMBERS = {"gzip": b"\x1f\x8b", "x-gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
@@ -77,11 +84,13 @@ def undo(coding: str, body: bytes, marks: Marks, most: int = MOST_PLAIN_BYTES) -
 
     Raises:
         CodingError: the bytes are damaged.
-        CodingUnread: an unknown coding, or more than `most` bytes.
+        CodingUnread: an unknown coding, or more than `most` bytes, or more than such a body may
+            unfold to (`MOST_RATIO`).
     """
     names = [name for part in coding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
     if len(names) > _MOST_CODINGS:
         raise CodingUnread(f"content coding {coding!r}: more than {_MOST_CODINGS} layers")
+    most = min(most, max(ANY_RATIO_BYTES, MOST_RATIO * len(body)))
     plain = Plain(body, marks)
     for name in reversed(names):
         plain = _undo_one(name, plain, most)
@@ -92,19 +101,22 @@ def _undo_one(name: str, coded: Plain, most: int) -> Plain:
     inflater: _Inflater | None = None
     out: list[bytes] = []
     marks: list[tuple[int, int]] = []
-    size = begin = 0
+    size = begin = members = 0
     for elapsed_ns, end in _portions(coded):
-        portion = coded.body[begin:end]
-        begin = max(begin, end)
-        while portion:
-            if inflater is not None and inflater.eof:
-                if not _begins_member(name, portion):
-                    break  # what stands behind the last member is nobody's
-                inflater = None
-            inflater = inflater or _inflater(name, portion)
-            piece, portion = _inflate(name, inflater, portion, most - size)
-            out.append(piece)
-            size += len(piece)
+        while begin < end and begin < len(coded.body):
+            portion = coded.body[begin : min(end, begin + _PORTION_BYTES)]
+            begin += len(portion)
+            while portion:
+                if inflater is not None and inflater.eof:
+                    if not _begins_member(name, portion):
+                        break  # what stands behind the last member is nobody's
+                    inflater, members = None, members + 1
+                    if members > _MOST_MEMBERS:
+                        raise CodingUnread(f"the {name} body has over {_MOST_MEMBERS} members")
+                inflater = inflater or _inflater(name, portion)
+                piece, portion = _inflate(name, inflater, portion, most - size)
+                out.append(piece)
+                size += len(piece)
         marks.append((elapsed_ns, size))
     return Plain(b"".join(out), marks)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from collector.completion import Answer, Completion, read
-from collector.measures import measure
+from collector.completion import Answer, Completion, Fault, read
+from collector.completion.dialects import dialect_of
+from collector.json_text import clean
+from collector.measures import Measures, measure
 from collector.rows import (
     Row,
     accounting_rows,
@@ -15,6 +17,8 @@ from collector.rows import (
 )
 from collector.tokenizer import CountTokens
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
+
+_MOST_WHY = 500  # characters
 
 NO_TOKENIZERS: Mapping[str, CountTokens] = {}
 
@@ -30,17 +34,46 @@ def rows_of(
     tokenizers, by arm.
 
     Raises:
-        MalformedRecord: it is no record, or one that cannot be read.
+        MalformedRecord: it is no record. Whatever its answer holds, a record has its rows.
     """
-    record = decode(value)
+    record = _decoded(value)
     if isinstance(record, Accounting):
         return {"accounting": accounting_rows(record), "workers": [worker_row(record)]}
+    return _read_rows(record, capture, count_tokens.get(record.arm))
+
+
+def _decoded(value: bytes) -> Accounting | Exchange:
     try:
-        return _exchange_rows(record, capture, count_tokens.get(record.arm))
-    except MemoryError:
-        raise
-    except Exception as error:  # a mistake of ours in one record must stop no other
-        raise MalformedRecord(f"decoder: {type(error).__name__}: {error}") from error
+        return decode(value)
+    except (MemoryError, RecursionError) as error:
+        raise MalformedRecord(f"decoder: {type(error).__name__}") from None
+
+
+def _read_rows(exchange: Exchange, capture: str, count_tokens: CountTokens | None) -> Rows:
+    """An answer that our reader fails at is one that we did not read: not a dead letter."""
+    try:
+        completion = completion_of(exchange, count_tokens)
+        measures = measure(completion, last_byte_ns_of(exchange))
+        return _exchange_rows(exchange, completion, measures, capture)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours, or memory, in one of them
+        why = clean(f"{type(error).__name__}: {error}")
+    # only now what the failed reading held is let go of
+    completion = _unread(exchange, why)
+    measures = measure(completion, last_byte_ns_of(exchange))
+    return _exchange_rows(exchange, completion, measures, capture)
+
+
+def _unread(exchange: Exchange, why: str) -> Completion:
+    dialect = dialect_of(exchange.path)
+    return Completion(
+        dialect=dialect.name if dialect else "",
+        streamed=False,
+        status=exchange.status,
+        transport=exchange.transport,
+        outcome="truncated_capture",
+        fault=Fault("decoder", why[:_MOST_WHY]),
+        unreadable_events=1,  # so that its bytes are kept
+    )
 
 
 def completion_of(exchange: Exchange, count_tokens: CountTokens | None = None) -> Completion:
@@ -70,9 +103,9 @@ def last_byte_ns_of(exchange: Exchange) -> int | None:
     return exchange.end_ns - exchange.sent_ns
 
 
-def _exchange_rows(exchange: Exchange, capture: str, count_tokens: CountTokens | None) -> Rows:
-    completion = completion_of(exchange, count_tokens)
-    measures = measure(completion, last_byte_ns_of(exchange))
+def _exchange_rows(
+    exchange: Exchange, completion: Completion, measures: Measures, capture: str
+) -> Rows:
     rows = {"exchanges": [exchange_row(exchange, completion, measures)]}
     if capture != "measures":
         # what could not be read is kept as it came, so that a person can

@@ -8,6 +8,8 @@ from typing import Any
 from collector.completion.model import Choice, Tokens, Usage
 from collector.tokenizer import CountTokens
 
+MOST_COUNTED = 8 * 1024 * 1024
+"""Characters that a tokenizer is given at once: a token takes it a hundred bytes."""
 _MOST = 2**32 - 1  # what a column holds; an engine that says more says nonsense
 
 
@@ -53,7 +55,7 @@ def _counts(
     """Counts by source, the best first; each is reckoned when it is asked for."""
     yield "token_ids", sum(len(choice.token_ids) for choice in choices)
     yield "logprobs", sum(len(choice.logprobs) for choice in choices)
-    if count is not None:
+    if count is not None and sum(map(len, _texts(choices))) <= MOST_COUNTED:
         yield "tokenizer", sum(map(count, _texts(choices)))
     yield "events", token_events
 

@@ -24,8 +24,9 @@ class Ending:
     """An in-band error."""
     terminal: bool
     has_tokens: bool
-    cut_by_capture: bool
-    """The end of the answer lies in what we did not keep."""
+    cut_by_capture: str
+    """Why the end of the answer was not seen although it may have come: we did not keep it, or
+    there was more than we read of one answer; "" where it was."""
     left_over: bool = False
     """An event without its blank line stood at the end."""
 
@@ -49,7 +50,7 @@ def cut_short(ending: Ending) -> tuple[str, Fault | None] | None:
     if ending.transport in _OURS:
         return "truncated_capture", why
     if ending.cut_by_capture:
-        return "truncated_capture", Fault("capture", "its end lies beyond what was kept")
+        return "truncated_capture", Fault("capture", ending.cut_by_capture)
     if ending.transport != "complete":
         return "truncated_upstream", why
     return None

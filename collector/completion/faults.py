@@ -40,7 +40,8 @@ def fault_of_body(status: int, body: bytes) -> Fault:
     try:
         document = loads(body)
     except Unreadable:
-        return Fault(None, _short(body.decode("utf-8", "replace").strip()) or f"HTTP {status}")
+        text = body[: 4 * _MOST_CHARACTERS].decode("utf-8", "replace").strip()
+        return Fault(None, _short(text) or f"HTTP {status}")
     found = fault_of(document)
     if found is None and isinstance(document, dict):
         detail = document.get("detail", document.get("message"))

@@ -61,7 +61,7 @@ def frozen(
     """What was read, frozen; a timeline where the answer was streamed."""
     choices, cumulative = _choices(reading)
     usage = usage_of(reading.usage)
-    whole = not answer.gap_bytes
+    whole = not answer.gap_bytes and not reading.cut
     return Completion(
         dialect=dialect,
         streamed=timeline is not None,

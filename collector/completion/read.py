@@ -13,9 +13,9 @@ from collector.completion.faults import fault_of, fault_of_body
 from collector.completion.freeze import bare, frozen, timeline_of
 from collector.completion.model import Completion, Fault
 from collector.completion.reading import Reading
-from collector.completion.stream import events_of, read_items
+from collector.completion.stream import BEYOND, events_of, read_items
 from collector.content_coding import CodingError, CodingUnread, undo
-from collector.json_text import Unreadable, loads
+from collector.json_text import TooMuch, Unreadable, loads
 from shadow.sse import Event
 
 _JSON, _SSE = "application/json", "text/event-stream"
@@ -101,12 +101,16 @@ def _http_fault(answer: Answer, status: int) -> Fault:
 def _read_stream(dialect: Dialect, answer: Answer) -> Completion:
     reading = Reading()
     events = events_of(answer)
-    read_items(reading, dialect, events.items)
-    ending = _ending(
-        answer, reading, cut_by_capture=not events.end_seen, left_over=events.left is not None
-    )
+    if events.cut:
+        _cut(reading, events.cut)
+    try:
+        read_items(reading, dialect, events.items)
+    except TooMuch as error:
+        _cut(reading, str(error))
+    unseen = reading.cut or ("" if events.end_seen else BEYOND)
+    ending = _ending(answer, reading, unseen=unseen, left_over=events.left is not None)
     outcome, fault = outcome_of(ending)
-    timeline = timeline_of(reading, answer.marks, whole=events.whole)
+    timeline = timeline_of(reading, answer.marks, whole=events.whole and not reading.cut)
     return frozen(dialect.name, answer, reading, outcome, fault, timeline)
 
 
@@ -119,21 +123,37 @@ def _read_document(dialect: Dialect, answer: Answer) -> Completion:
 def _document_outcome(
     dialect: Dialect, answer: Answer, reading: Reading
 ) -> tuple[str, Fault | None]:
-    cut = cut_short(_ending(answer, reading, cut_by_capture=answer.gap_bytes > 0))
+    cut = cut_short(_ending(answer, reading, unseen=BEYOND if answer.gap_bytes else ""))
     if not answer.body:
         return cut or ("no_tokens", Fault(None, "the body is empty"))
     try:
         document = None if answer.gap_bytes else loads(answer.body)
+    except TooMuch as error:
+        return cut or _unread(reading, str(error))
     except Unreadable as error:
         reading.unreadable += cut is None
         return cut or ("not_a_completion", Fault("json", f"the body is no JSON: {error}"))
     if not isinstance(document, dict):
         return cut or ("not_a_completion", Fault("json", "the body is no JSON object"))
-    return (
-        outcome_of(_read_whole(dialect, answer, reading, document))
-        if _is_of(dialect, reading, document)
-        else ("not_a_completion", Fault("shape", f"the document is not of {dialect.name}"))
-    )
+    try:
+        return (
+            outcome_of(_read_whole(dialect, answer, reading, document))
+            if _is_of(dialect, reading, document)
+            else ("not_a_completion", Fault("shape", f"the document is not of {dialect.name}"))
+        )
+    except TooMuch as error:
+        return cut or _unread(reading, str(error))
+
+
+def _unread(reading: Reading, why: str) -> tuple[str, Fault]:
+    _cut(reading, why)
+    return "truncated_capture", Fault("capture", why)
+
+
+def _cut(reading: Reading, why: str) -> None:
+    """There is more than we read of one answer: no fault of who sent it, and kept as it came."""
+    reading.cut = why
+    reading.unreadable += 1
 
 
 def _is_of(dialect: Dialect, reading: Reading, document: dict[str, Any]) -> bool:
@@ -152,7 +172,7 @@ def _read_whole(
 
 
 def _ending(
-    answer: Answer, reading: Reading, *, cut_by_capture: bool = False, left_over: bool = False
+    answer: Answer, reading: Reading, *, unseen: str = "", left_over: bool = False
 ) -> Ending:
     return Ending(
         transport=answer.transport,
@@ -160,7 +180,7 @@ def _ending(
         fault=reading.fault or _aborted(reading),
         terminal=reading.terminal,
         has_tokens=_has_tokens(reading),
-        cut_by_capture=cut_by_capture,
+        cut_by_capture=unseen,
         left_over=left_over,
     )
 

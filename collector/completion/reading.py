@@ -10,13 +10,17 @@ from typing import Any
 from collector.completion.model import Choice, Fault, TokenLogprob
 from collector.completion.server_timings import said_in
 from collector.completion.tool_calls import ToolCalls
-from collector.json_text import clean, finite
+from collector.json_text import TooMuch, clean, finite
 
 NOTHING, REASONING, ANSWER = 0, 1, 2
 """What an event carried: no token, reasoning alone, or some of the answer."""
 
 
+MOST_CHOICES = 10_000
+"""What one answer may hold of them; engines give 128, or one for each prompt of a batch."""
+
 _LEAST_CUMULATIVE = 32  # characters: what repeats less than this may be the model's own words
+_MOST_INDEX = 2**31
 
 
 class Parts:
@@ -79,6 +83,7 @@ class Reading:
     __slots__ = (
         "answer_end",
         "choices",
+        "cut",
         "damaged",
         "data_ends",
         "fault",
@@ -106,14 +111,22 @@ class Reading:
         self.first_tokens = 0
         self.unreadable = 0
         self.damaged = 0
+        self.cut = ""
+        """Why reading stopped before the end; "" where it did not."""
         self.server: dict[str, float] = {}
         self.vectors = 0
 
     def choice(self, index: object) -> Parts:
-        """The pieces of the choice at `index`; an index that is no number is 0."""
-        key = index if type(index) is int else 0
+        """The pieces of the choice at `index`; an index that is no index is 0.
+
+        Raises:
+            TooMuch: there are more than one answer may have.
+        """
+        key = index if type(index) is int and -1 < index < _MOST_INDEX else 0
         parts = self.choices.get(key)
         if parts is None:
+            if len(self.choices) >= MOST_CHOICES:
+                raise TooMuch(f"more than {MOST_CHOICES} choices")
             parts = self.choices[key] = Parts()
         return parts
 
@@ -129,7 +142,9 @@ class Reading:
     def count_usage(self, usage: object) -> None:
         """Later usage replaces earlier, key by key; it is never summed."""
         if isinstance(usage, dict):
-            self.usage = usage if self.usage is None else {**self.usage, **usage}
+            if self.usage is None:
+                self.usage = {}
+            self.usage.update(usage)
 
 
 def logprob(

@@ -14,9 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from collector.completion.model import ToolCall
-from collector.json_text import Unreadable, clean, loads, said
+from collector.json_text import TooMuch, Unreadable, clean, loads, said
 
+MOST_CALLS = 100_000
+"""Of one choice; a call takes a thousand bytes in memory."""
 _MOST_LOOKS = 64  # at one call's arguments: a stream of braces must not cost quadratic time
+_MOST_LOOKED_AT = 256 * 1024  # characters; so long are the arguments of no two calls on one index
 
 
 class _Call:
@@ -33,7 +36,7 @@ class _Call:
         if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
             return False
         self.looks += 1
-        if self.looks > _MOST_LOOKS:
+        if self.looks > _MOST_LOOKS or sum(map(len, self.arguments)) > _MOST_LOOKED_AT:
             return False
         try:
             loads("".join(self.arguments).encode("utf-8", "replace"))
@@ -53,7 +56,11 @@ class ToolCalls:
         self._by_id: dict[str, _Call] = {}
 
     def add(self, delta: object) -> bool:
-        """Take one delta (or a whole call) of OpenAI's shape; says whether it carried text."""
+        """Take one delta (or a whole call) of OpenAI's shape; says whether it carried text.
+
+        Raises:
+            TooMuch: there are more calls than one answer may have.
+        """
         if not isinstance(delta, dict):
             return False
         function = delta.get("function")
@@ -79,6 +86,8 @@ class ToolCalls:
         if call is None and index is None and self._calls and not given:
             call = self._calls[-1]
         if call is None or _begins_another(call, given, name):
+            if len(self._calls) >= MOST_CALLS:
+                raise TooMuch(f"more than {MOST_CALLS} tool calls")
             call = _Call()
             self._calls.append(call)
         if index is not None:

@@ -273,16 +273,16 @@ def test_long_fuzz_memory_of_a_bomb():
 
 
 @pytest.mark.skipif(not SECONDS, reason="SHADOW_FUZZ_SECONDS is not set")
-def test_long_fuzz_of_a_million_tiny_events():
-    """Linear to the end: a million events, of a few bytes and of one token."""
+def test_long_fuzz_of_tiny_events_up_to_the_bound():
+    """Linear to the end: as many events as are read, of a few bytes and of one token."""
     for tiny, events in (
         (b"data: {}\n\n", 0),
-        (b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', 10**6),
+        (b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', 250_000),
     ):
-        body = tiny * 10**6
+        body = tiny * 250_000
         begin = time.process_time()
         done = read(Answer(CHAT, 200, SSE, body, [(1, len(body))], "reset"))
-        assert (done.tokens.count or 0, len(done.timeline.data_ns)) == (events, 10**6)
+        assert (done.tokens.count or 0, len(done.timeline.data_ns)) == (events, 250_000)
         assert time.process_time() - begin < 120
 
 
