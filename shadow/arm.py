@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shadow.ports import Ledger, Publisher
     from shadow.relay.addresses import Lookup
     from shadow.relay.answer import AnswerHead
+    from shadow.relay.turns import Turns
     from shadow.relay.upstream import Upstream
 
 
@@ -32,10 +33,11 @@ class Arm:
         ledger: Ledger,
         publisher: Publisher,
         lookup: Lookup,
+        turns: Turns,
     ) -> None:
         self.name = name
         self.sample = settings.sample
-        self.pool = Pool(f"arms.{name}", settings, limits.header_bytes, lookup)
+        self.pool = Pool(f"arms.{name}", settings, limits.header_bytes, lookup, turns, sacred=False)
         self.headers = ArmHeaders(name, self.pool.authority, self.pool.prefix, settings.headers)
         self.ledger = ledger
         self.publisher = publisher

@@ -177,6 +177,11 @@ class Capture:
             self.error = error
 
     @property
+    def total_bytes(self) -> int:
+        """How much of the body has come, kept or not."""
+        return self._total
+
+    @property
     def size_bytes(self) -> int:
         """Bytes that it holds; the request's body is counted on the primary's."""
         held = self._head_bytes + self._tail_bytes + 16 * len(self._times) + _OVERHEAD_BYTES

@@ -14,6 +14,7 @@ from shadow.arm import Arm
 from shadow.capture import Origin, Request, Side
 from shadow.plan import PRIMARY, Plan
 from shadow.redact import path_of
+from shadow.relay.turns import Turns
 from shadow.sampling import Sampler, new_pair_id
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ class Mirror:
         self.publisher = publisher
         self.totals = ports.totals
         self.draining = False
+        turns = Turns()  # one for all arms: what they cost together is bounded
         self.arms = [
-            Arm(name, arm, config.limits, origin, ledger, publisher, ports.lookup)
+            Arm(name, arm, config.limits, origin, ledger, publisher, ports.lookup, turns)
             for name, arm in config.arms.items()
         ]
         highest = max((arm.sample for arm in self.arms), default=0.0)

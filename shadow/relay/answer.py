@@ -26,6 +26,8 @@ from shadow.relay.fields import (
 )
 
 _NOTHING: Final[frozenset[bytes]] = frozenset()
+MAX_FIELDS: Final = 1024
+MAX_MEMBERS: Final = 4096
 
 
 class BadAnswer(Exception):
@@ -56,13 +58,29 @@ class AnswerHead:
         return b"\r\n".join(lines) + end
 
 
-def find_answer_head(buffer: bytes) -> tuple[int, int] | None:
-    """(end of the head, start of what follows), or None while the empty line has not come."""
-    end = buffer.find(b"\n\r\n")
-    bare = buffer.find(b"\n\n", 0, end + 1 if end >= 0 else len(buffer))
+def find_answer_head(buffer: bytes | bytearray, start: int = 0) -> tuple[int, int] | None:
+    """(end of the head, start of what follows), or None while the empty line has not come.
+
+    `start` is where to look from: the head's beginning, or 2 bytes before what was not looked at.
+    """
+    end = buffer.find(b"\n\r\n", start)
+    bare = buffer.find(b"\n\n", start, end + 1 if end >= 0 else len(buffer))
     if bare >= 0:
         return bare, bare + 2
     return (end, end + 3) if end >= 0 else None
+
+
+def within_bounds(head: bytes) -> bytes:
+    """The head, if it has no more fields and list members than an engine's ever has.
+
+    An arm's head is judged so before it is parsed: parsing 80,000 fields would take 50 ms.
+
+    Raises:
+        BadAnswer: it has more.
+    """
+    if head.count(b"\n") > MAX_FIELDS or head.count(b",") > MAX_MEMBERS:
+        raise BadAnswer(f"the answer has more than {MAX_FIELDS} fields")
+    return head
 
 
 def parse_answer(  # noqa: C901, PLR0912 one pass
@@ -81,7 +99,9 @@ def parse_answer(  # noqa: C901, PLR0912 one pass
     lines = _lines(head)
     status, http11 = _status_line(lines[0])
     kept = [lines[0] if http11 else b"HTTP/1.1" + lines[0][8:]]
-    lengths = codings = connection = b""
+    lengths: list[bytes] = []
+    codings: list[bytes] = []
+    connection: list[bytes] = []
     length_at = 0
     upgrade_line = None
     for line in lines[1:]:
@@ -94,32 +114,32 @@ def parse_answer(  # noqa: C901, PLR0912 one pass
             continue
         value = line[line.find(b":") + 1 :].strip(b" \t")
         if kind == LENGTH:
-            if length_at:
-                lengths += b"," + value
-            else:
+            if not length_at:
                 length_at = len(kept)
-                lengths = value or b"?"
                 kept.append(line)
+            lengths.append(value if value or lengths else b"?")
         elif kind == CODING:
-            codings = codings + b", " + value if codings else value or b"?"
+            codings.append(value if value or codings else b"?")
         elif kind == CONNECTION:
-            connection = connection + b"," + value if connection else value
+            connection.append(value)
         elif kind == UPGRADE:
             upgrade_line = line
-    names = options(connection) if connection else _NOTHING
+    names = options(b",".join(connection)) if connection else _NOTHING
     keep = (http11 and b"close" not in names) or (not http11 and b"keep-alive" in names)
     sound = not (codings and lengths)
+    coded = b", ".join(codings)
     length = 0
     if not bodyless and status >= 200 and status != 204 and status != 304:  # noqa: PLR1714 hot
-        length = _body_length(codings, lengths)
-        if b"," in lengths and not codings:
+        stated = b",".join(lengths)
+        length = _body_length(coded, stated)
+        if b"," in stated and not coded:
             kept[length_at] = b"%b: %d" % (kept[length_at].partition(b":")[0], length)
     coding = None
-    if codings:
+    if coded:
         if length_at:
             del kept[length_at]
         if status >= 200 and status != 204:  # RFC 9112 §6.1: never there
-            coding = b"Transfer-Encoding: " + codings
+            coding = b"Transfer-Encoding: " + coded
             kept.append(coding)
     if names:
         drop_named(kept, set(names))
@@ -149,13 +169,19 @@ def _status_line(line: bytes) -> tuple[int, bool]:
 
 
 def _unfold(lines: list[bytes]) -> list[bytes]:
-    joined: list[bytes] = []
+    parts: list[list[bytes]] = []
     for line in lines:
-        if line[:1] in {b" ", b"\t"} and len(joined) > 1:
-            joined[-1] = joined[-1].rstrip(b" \t") + b" " + line.lstrip(b" \t")
+        if line[:1] in {b" ", b"\t"} and len(parts) > 1:
+            parts[-1].append(line)
         else:
-            joined.append(line)
-    return joined
+            parts.append([line])
+    return [_joined(part) if len(part) > 1 else part[0] for part in parts]
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    first, *middle, last = parts
+    said = [stripped for part in middle if (stripped := part.strip(b" \t"))]
+    return b" ".join([first.rstrip(b" \t"), *said, last.lstrip(b" \t")])
 
 
 def _lenient_meaning(line: bytes, colon: int) -> tuple[int, bytes]:

@@ -93,7 +93,7 @@ class Downstream(asyncio.Protocol):
         """The client reads slowly: the upstream is read no further."""
         self.full_since = monotonic_ns()
         if self.passage is not None and self.passage.connection is not None:
-            self.passage.connection.transport.pause_reading()
+            self.passage.connection.hold()
 
     def resume_writing(self) -> None:
         """There is room again."""

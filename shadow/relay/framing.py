@@ -1,13 +1,16 @@
 """Where a body ends, sans-IO: bytes pass as they came, and this follows them.
 
-`feed(data, pieces)` takes what arrived, appends the body's bytes to `pieces` (transfer decoding
-undone) and returns how many bytes of `data` belong to this message; `done` says that it ended.
-Splitting the data differently never changes the sum of pieces, the end, or whether it is refused.
+`feed(data, pieces, at)` takes what arrived, from `at` on, appends the body's bytes to `pieces`
+(transfer decoding undone) and returns where it stopped in `data`: at its end; at the message's end,
+where `done` says so; else, in an answer, where the work of one call had its bound, and it is to be
+called again from there. Splitting the data differently never changes the sum of pieces, the end, or
+whether it is refused.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final, Protocol
 
 from shadow.relay.fields import (
@@ -27,6 +30,9 @@ _HEX: Final = b"0123456789abcdefABCDEF"
 _MAX_HEX: Final = 15
 _HEAD_ONLY: Final = frozenset({HOST, LENGTH, CODING, CONNECTION, UPGRADE})
 _MAX_SIZE_LINE: Final = 4096
+SLICE_CHUNKS: Final = 128
+"""So many chunks of an answer at a time, about 0.15 ms."""
+_STEPS_A_CHUNK: Final = 3
 _TCHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _EXTENSIONS: Final = re.compile(
     rb"(?:;" + _TCHAR + rb"(?:=(?:" + _TCHAR + rb'|"[\x20\x21\x23-\x5b\x5d-\x7e]*"))?)+'
@@ -42,8 +48,8 @@ class Framing(Protocol):
 
     done: bool
 
-    def feed(self, data: bytes, pieces: list[bytes]) -> int:
-        """How many bytes of `data` belong to this body; its decoded bytes go to `pieces`.
+    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:
+        """Where it stopped in `data`; the decoded bytes from `at` to there go to `pieces`.
 
         Raises:
             FramingError: the bytes are not what the framing says.
@@ -59,18 +65,18 @@ class Length:
         self.left = length
         self.done = length == 0
 
-    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:
         """See `Framing`."""
-        size = len(data)
+        size = len(data) - at
         if size < self.left:
             self.left -= size
-            pieces.append(data)
-            return size
+            pieces.append(data[at:] if at else data)
+            return at + size
         size, self.left = self.left, 0
         self.done = True
         if size:
-            pieces.append(data if size == len(data) else data[:size])
-        return size
+            pieces.append(data if size == len(data) else data[at : at + size])
+        return at + size
 
 
 class UntilClose:
@@ -81,9 +87,9 @@ class UntilClose:
     def __init__(self) -> None:
         self.done = False
 
-    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:
         """See `Framing`."""
-        pieces.append(data)
+        pieces.append(data[at:] if at else data)
         return len(data)
 
 
@@ -93,21 +99,24 @@ _SIZE, _DATA_END, _TRAILER = range(3)
 class Chunked:
     """Transfer-Encoding: chunked, strictly for requests, leniently for answers."""
 
-    __slots__ = ("_left", "_line", "_room", "_state", "_strict", "done")
+    __slots__ = ("_left", "_line", "_room", "_state", "_steps", "_strict", "done")
 
-    def __init__(self, *, strict: bool, trailer_bytes: int) -> None:
+    def __init__(self, *, strict: bool, trailer_bytes: int, chunks: int = 0) -> None:
+        """Follow one body; `chunks` is how many are looked at in one call, 0: all."""
         self.done = False
         self._strict = strict
         self._room = trailer_bytes
         self._left = 0
         self._line = b""
         self._state = _SIZE
+        self._steps = chunks * _STEPS_A_CHUNK or sys.maxsize
 
-    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:
         """See `Framing`. One loop, since it runs at every arrival."""
-        at = 0
         size = len(data)
-        while at < size:
+        for _ in range(self._steps):
+            if at >= size:
+                break
             left = self._left
             if left:
                 take = min(left, size - at)
@@ -131,8 +140,8 @@ class Chunked:
                 self._state = _DATA_END if self._left else _TRAILER
             elif self._trailer(line):
                 self.done = True
-                return at
-        return size
+                break
+        return at
 
     def _keep(self, rest: bytes) -> None:
         """An unfinished line; refused as early as its bytes allow, so that it cannot grow."""
@@ -195,5 +204,5 @@ def request_framing(length: int, trailer_bytes: int) -> Framing | None:
 def answer_framing(length: int, trailer_bytes: int) -> Framing:
     """How an answer's body is followed."""
     if length == CHUNKED:
-        return Chunked(strict=False, trailer_bytes=trailer_bytes)
+        return Chunked(strict=False, trailer_bytes=trailer_bytes, chunks=SLICE_CHUNKS)
     return UntilClose() if length == UNTIL_CLOSE else Length(length)

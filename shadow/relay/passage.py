@@ -125,7 +125,7 @@ class Passage:
         capture = None if plan is None else plan.capture
         connection.begin(self, capture, head=head.method == b"HEAD", upgrade=head.upgrade)
         if self._client.full_since:
-            connection.transport.pause_reading()
+            connection.hold()
 
     def _keep(self, pieces: list[bytes]) -> None:
         assert self._plan is not None
@@ -189,7 +189,7 @@ class Passage:
         if self._plan is not None:
             self._plan.capture.client_wait_ns += monotonic_ns() - self._client.full_since
         if self.connection is not None:
-            self.connection.transport.resume_reading()
+            self.connection.read_on()
 
     def cut(self) -> None:
         """The drain's time is over."""

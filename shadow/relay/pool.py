@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from shadow.config.document import ConfigError
 from shadow.relay.addresses import Addresses, Lookup, look_up
+from shadow.relay.patience import patience
 from shadow.relay.sockets import keep_alive
+from shadow.relay.turns import Turns
 from shadow.relay.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -27,8 +29,20 @@ class Pool:
     """All connections of the proxy to one upstream."""
 
     def __init__(
-        self, name: str, settings: Settings, header_bytes: int, lookup: Lookup = look_up
+        self,
+        name: str,
+        settings: Settings,
+        header_bytes: int,
+        lookup: Lookup = look_up,
+        turns: Turns | None = None,
+        *,
+        sacred: bool = True,
     ) -> None:
+        """Connect nothing yet. `turns` is what pools share that may wait for each other.
+
+        `sacred`: its answers pass whatever they are; otherwise those that cost the loop more than
+        they can be worth are given up, as malformed.
+        """
         parts = urlsplit(settings.url)
         assert parts.hostname is not None
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -36,6 +50,8 @@ class Pool:
         self.authority = parts.netloc.encode("latin-1", "replace")
         self.prefix = parts.path.encode("latin-1", "replace")
         self.header_bytes = header_bytes
+        self.turns = turns or Turns()
+        self.sacred = sacred
         self.addresses = Addresses(parts.hostname, port, lookup)
         self._port = port
         self._settings = settings
@@ -78,7 +94,7 @@ class Pool:
         if not fit or connection.transport.is_closing():
             connection.transport.close()
             return
-        connection.transport.resume_reading()
+        connection.read_on()
         connection.idle_since = monotonic_ns()
         self._idle[connection] = None
 
@@ -115,7 +131,7 @@ class Pool:
         addresses = self.addresses.rotation()
         for address in addresses:
             try:
-                async with asyncio.timeout(self._settings.connect_timeout / len(addresses)):
+                async with patience(self._settings.connect_timeout / len(addresses)):
                     connection = await self._open_one(address)
                 break
             except TimeoutError:
