@@ -66,6 +66,8 @@ def _columns(names: list[str]) -> dict[str, tuple[str, str]]:
         metric = metrics().get(name)
         if metric is not None and metric.kind == "time":
             wanted[f"{name}_ms"] = f"{name}_ms"
+        if metric is not None and metric.kind == "share":
+            wanted[name] = name
     if {"tokens_per_s", "output_tokens"} & set(names):
         wanted |= {"output_tokens": "output_tokens", "decode_ms": "decode_ms"}
     return {key: (column, f"reference_{column}") for key, column in wanted.items()}

@@ -18,7 +18,13 @@ ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
 """Keys that hold something else than one metric's three values."""
 NOT_NEGATIVE = "wants three values, each a number that is not negative or null"
 TWO_COUNTS = "wants expected and received, two counts"
-WORDS = {"ok": "true, false or null", "mismatch": "0, 1 or null"}
+SHARE = "0, 1 or null"
+WORDS = {
+    "ok": "true, false or null",
+    "mismatch": SHARE,
+    "in_band_error": SHARE,
+    "cut_at_length": SHARE,
+}
 
 
 class Malformed(Exception):

@@ -16,7 +16,8 @@ INSERT INTO pairs
     reference_failure, mismatch, reference_mismatch, version,
     server_queue_ms, reference_server_queue_ms, server_prefill_ms, reference_server_prefill_ms,
     server_ttft_ms, reference_server_ttft_ms, server_tpot_ms, reference_server_tpot_ms,
-    events, reference_events, reads, reference_reads, `undefined`
+    events, reference_events, reads, reference_reads, `undefined`,
+    in_band_error, reference_in_band_error, cut_at_length, reference_cut_at_length
 )
 WITH
     reference = {control:String} AS by_control,
@@ -40,6 +41,8 @@ WITH
         token_source, events,
         events / events_per_read AS reads,
         failure = 1 AS failed,
+        if(failure IS NULL, NULL, outcome = 'in_band_error') AS in_band,
+        if(failed OR finish_reason = '', NULL, finish_reason IN ('length', 'max_tokens', 'max_output_tokens')) AS cut,
         ifNull(e2e_ms, 0) AS took_ms,
         client_wait_ms > 0.01 * e2e_ms AS held_back,
         if(failed, NULL, text_hash) AS text_hash,
@@ -119,7 +122,9 @@ SELECT
     a.server_tpot, if(by_control, c.server_tpot, p.server_tpot),
     a.events, if(by_control, c.events, p.events),
     a.reads, if(by_control, c.reads, p.reads),
-    arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', ''), if(warm_cache, 'multi_turn', '')])
+    arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', ''), if(warm_cache, 'multi_turn', '')]),
+    a.in_band, if(by_control, c.in_band, p.in_band),
+    a.cut, if(by_control, c.cut, p.cut)
 FROM
 (
     SELECT * FROM answers WHERE arm = {arm:String}

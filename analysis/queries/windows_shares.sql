@@ -28,12 +28,14 @@ FROM
         ifNull(measure.3, 0) AS reference_bad,
         -- what failed on the primary says nothing of time or text, but failures are counted on both
         -- sides alike: else an equal candidate would only ever add to them
-        (excluded = '' OR excluded = 'primary_failed' AND metric = 'failure')
+        (excluded = '' OR excluded = 'primary_failed' AND metric IN ('failure', 'in_band_error'))
             AND measure.2 IS NOT NULL AND measure.3 IS NOT NULL AS usable
     FROM pairs
     ARRAY JOIN
     [
         ('failure', failure, reference_failure),
+        ('in_band_error', in_band_error, reference_in_band_error),
+        ('cut_at_length', cut_at_length, reference_cut_at_length),
         ('mismatch', mismatch, reference_mismatch)
     ] AS measure
     WHERE experiment = {experiment:String}

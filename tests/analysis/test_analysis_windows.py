@@ -96,6 +96,29 @@ def test_exclusions_are_named(world):
     assert totals(world) == [(0, 20, 10, 2, named)]
 
 
+def test_errors_inside_of_streams_and_answers_cut_at_their_length(world):
+    """Shares of their own: what failed has no finish reason, and without one nothing is said."""
+    cases = [
+        ({"outcome": "in_band_error", "failure": 1}, (1, None)),
+        ({"outcome": "complete", "finish_reason": "length"}, (0, 1)),
+        ({"outcome": "complete", "finish_reason": "max_tokens"}, (0, 1)),
+        ({"outcome": "complete", "finish_reason": "stop"}, (0, 0)),
+        ({"outcome": "complete", "finish_reason": ""}, (0, None)),
+    ]
+    for i, (facts, _) in enumerate(cases):
+        world.exchange(0.1, f"p{i}", "primary", finish_reason="stop")
+        world.exchange(0.1, f"p{i}", "fp8", **{"finish_reason": "", **facts})
+    world.store()
+    world.heard(2, None)
+    settings = world.settings(control=None)
+    run(world, settings)
+    assert pairs(world, "in_band_error, cut_at_length") == [expected for _, expected in cases]
+    contrast = Contrast(world.experiment, settings.comparisons["fp8"], "fp8", "primary")
+    blocks = Policy.model_validate({"blocks": {"by": "count", "pairs": 1}}).blocks
+    found = samples(world.client, contrast, ["in_band_error.rate", "cut_at_length.rate"], blocks)
+    assert [(one.value, one.pairs) for one in found.values()] == [(0.2, 5), (2 / 3, 3)]
+
+
 @pytest.mark.parametrize(
     ("took_ms", "reason"), [(60_000, ""), (99_000, ""), (101_000, "deadline_short")]
 )
