@@ -33,10 +33,10 @@ HOW_TOKENS = {
 }
 
 
-def known(policy: Policy, key: str) -> bool:
-    """Whether a key of a line holds a metric's values: the list's, or one's own of the policy."""
+def known(policy: Policy) -> frozenset[str]:
+    """Keys of a line that hold a metric's values: the list's, and one's own of the policy."""
     names = {*metrics(), *(policy.metric_of(name)[0].name for name in policy.metrics)}
-    return key in names or key.removesuffix("_ms") in names
+    return frozenset({*names, *(f"{name}_ms" for name in names)})
 
 
 def judge_file(

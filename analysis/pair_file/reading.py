@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,12 +83,12 @@ class _Rows:
     repeated: int = 0
 
 
-def read(lines: Iterable[bytes], known: Callable[[str], bool]) -> PairFile:
+def read(lines: Iterable[bytes], known: Collection[str]) -> PairFile:
     """Read a whole file. White lines are left out.
 
     Args:
         lines: the file's.
-        known: whether a key holds a metric's three values; other keys are ignored.
+        known: keys that hold a metric's three values; other keys are ignored.
 
     Raises:
         Malformed: the first line that cannot be read, by its number.
@@ -135,7 +135,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Callable[[str], bool]) -> None:
+def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Collection[str]) -> None:
     """Append one pair to its candidate's rows."""
     candidate, pair_id = (_word(tree, key) for key in ("candidate", "pair_id"))
     at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
@@ -144,7 +144,7 @@ def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Callable[[str], b
     values = {
         key: _sides(key, value)
         for key, value in tree.items()
-        if key not in ENCLOSED and (key == "ok" or known(key))
+        if key not in ENCLOSED and (key == "ok" or key in known)
     }
     segment = _segment(tree.get("segment"))
     mine = rows.setdefault(candidate, _Rows())

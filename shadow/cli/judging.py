@@ -25,14 +25,22 @@ def judge(path: Path, policy_path: Path | None, candidate: str | None, form: str
     policy = _policy(policy_path)
     try:
         with path.open("rb") as lines:
-            file = read(lines, lambda key: known(policy, key))
+            file = read(lines, known(policy))
     except (Malformed, OSError) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
         click.echo(f"shadow judge: {path}: {said}", err=True)
         return USAGE
     report = judge_file(file, policy, path.stem, candidate)
-    answer = gate(report, candidate, why_none="no data yet", known=tuple(file.candidates))
-    if answer.code == USAGE or not report["candidates"]:
+    empty = not report["candidates"]
+    answer = gate(
+        report,
+        candidate,
+        "json" if empty and form == "json" else "text",
+        "no data yet",
+        known=tuple(file.candidates),
+        experiment=path.stem,
+    )
+    if answer.code == USAGE or empty:
         click.echo(answer.line, err=answer.code == USAGE)
         return answer.code
     click.echo(json.dumps(report, indent=2) if form == "json" else _text(answer.line, report))

@@ -148,6 +148,26 @@ def test_a_biased_test_bed_holds():
     assert verdict(policy("tpot.mean"), samples, test_bed=fine).verdict == "reject"
 
 
+def test_a_margin_below_the_noise_floor_is_named():
+    """Noise that leaves more than the margin at the planned blocks: hold, with that reason."""
+    rng = np.random.default_rng(2)
+    y = 20 * np.exp(rng.normal(0, 0.1, PAIRS))
+    x = y * np.exp(rng.normal(0.02, 1.2, PAIRS))
+    found = verdict(policy("tpot.mean"), {"tpot.mean": mean_of(x, y, BLOCK)})
+    assert found.verdict == "hold"
+    assert "margin below the noise floor: ±" in found.reason
+    bed = {"tpot.mean": mean_of(*times(1.0, 9), BLOCK)}
+    calm = verdict(policy("tpot.mean"), {"tpot.mean": mean_of(x, y, BLOCK)}, test_bed=bed)
+    assert "noise floor" not in calm.reason  # of the control against the primary there is little
+
+
+def test_a_changed_configuration_is_said_while_there_is_little_data():
+    """Why a comparison that had data yesterday has little today."""
+    few = {"tpot.mean": mean_of(*times(1.0, 1, pairs=40), 10)}
+    found = verdict(policy("tpot.mean"), few, changed="configuration changed: it counts anew")
+    assert found.reason.startswith("configuration changed: it counts anew; undecided")
+
+
 def test_a_reject_stays():
     """Later good data do not undo it: the comparison was rejected, with the reason it had then."""
     good = {"tpot.mean": mean_of(*times(1.0, 1), BLOCK)}

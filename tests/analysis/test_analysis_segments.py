@@ -25,7 +25,7 @@ RULES = Policy.model_validate({**POLICY, "metrics": {"tpot.mean": {"margin": "5%
 
 
 def judged(trees: list[dict]) -> dict:
-    file = read(text(trees).encode().splitlines(), lambda key: known(RULES, key))
+    file = read(text(trees).encode().splitlines(), known(RULES))
     return judge_file(file, RULES, "file")
 
 
