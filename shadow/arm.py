@@ -14,6 +14,7 @@ from shadow.relay.pool import Pool
 if TYPE_CHECKING:
     from shadow.config.operations import Limits
     from shadow.config.upstream import Arm as Settings
+    from shadow.held import Held
     from shadow.ports import Ledger, Publisher
     from shadow.relay.addresses import Lookup
     from shadow.relay.answer import AnswerHead
@@ -34,6 +35,7 @@ class Arm:
         publisher: Publisher,
         lookup: Lookup,
         turns: Turns,
+        held: Held,
     ) -> None:
         self.name = name
         self.sample = settings.sample
@@ -55,6 +57,7 @@ class Arm:
             self.headers,
             limits.answer_bytes,
             limits.answer_tail,
+            held,
         )
 
     def start(self, request: Request) -> ArmRequest | None:
@@ -91,7 +94,7 @@ class ArmRequest:
         self._arm = arm
         self.connection: Upstream | None = None
         self.capture = Capture(arm.side, request, time.time_ns(), monotonic_ns(), in_flight)
-        self._wire: tuple[bytes, bytes] | None = (
+        self._wire: tuple[bytes, bytes | bytearray] | None = (
             arm.headers.build(request.head, len(request.body)),
             request.body,
         )
@@ -144,6 +147,7 @@ class ArmRequest:
         if not self._ended:
             self._abort()
             self._close()
+            self.capture.leave()
             self._arm.ledger.add(self._arm.name, "dropped", reason)
             self._arm.ledger.release(self.capture.token)
 
@@ -156,6 +160,7 @@ class ArmRequest:
     def _finish(self, transport: str, reason: str | None = None) -> None:
         self.capture.end(monotonic_ns(), transport, reason)
         self._close()
+        self.capture.leave()
         self._arm.publisher.offer(self.capture)
 
     def _close(self) -> None:
@@ -205,6 +210,7 @@ class ArmRequest:
         """Without a capture there is nothing to go on for: it shows as lost."""
         self._abort()
         self._close()
+        self.capture.leave()
         self._arm.ledger.release(self.capture.token)
         raise error
 

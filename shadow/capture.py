@@ -2,18 +2,19 @@
 
 On the event loop it only keeps what it is given; `message`, called in the sender thread, joins,
 cuts, redacts and parses. Bounded: `answer_bytes` from the answer's beginning, then the last
-`answer_tail` bytes, and a million marks (the last one moves on from there).
+`answer_tail` bytes, and a million marks (the last one moves on from there); bounded sooner where
+`limits.mirror_bytes` has no more room.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from shadow.exchange import deflated
 from shadow.facts import request_facts
+from shadow.held import Held
 from shadow.redact import recorded_path, redacted
 from shadow.stream import Message
 from shadow.wire import Moving, fixed_part, written
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 MAX_MARKS: Final = 1_000_000
 _OVERHEAD_BYTES: Final = 2048
 """What a capture's objects weigh beside its bytes, about."""
+_MARK_BYTES: Final = 16
+_FIRST_BYTES: Final = 8 * 1024
+_FIRST_MARKS: Final = 256
+"""What every capture may keep; more is asked for in steps, so that a small answer asks never."""
+_STEP_BYTES: Final = 64 * 1024
+_STEP_MARKS: Final = 4096
+CAPTURE_BYTES: Final = _OVERHEAD_BYTES + _FIRST_BYTES + _FIRST_MARKS * _MARK_BYTES
+"""What an open capture counts at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,10 @@ class Request:
     """UTC, ns."""
     token: int
     """The ledger's."""
-    body: bytes = b""
+    body: bytes | bytearray = b""
+    """One for all arms; not changed once the first of them was started."""
+    captures: int = 0
+    """How many of it the loop still holds."""
     _facts: dict[str, object] | None = field(default=None, repr=False)
 
     def facts(self) -> dict[str, object]:
@@ -70,6 +82,7 @@ class Side:
     """How the arm's request was altered; None for the primary, whose request was not."""
     answer_bytes: int
     answer_tail: int
+    held: Held = field(default_factory=Held, repr=False)
     fixed: bytes = field(init=False, repr=False)
     """What its records say alike, in their wire form."""
 
@@ -83,11 +96,12 @@ class Capture:
 
     __slots__ = (
         "_ends",
-        "_head_bytes",
-        "_pieces",
+        "_kept",
+        "_mark_room",
+        "_room",
         "_side",
         "_tail",
-        "_tail_bytes",
+        "_taken",
         "_times",
         "_total",
         "arm",
@@ -118,6 +132,11 @@ class Capture:
         self.in_flight = in_flight
         self.connected_ns = 0
         self.client_wait_ns = 0
+        self._room = min(_FIRST_BYTES, side.answer_bytes)
+        self._mark_room = _FIRST_MARKS
+        self._taken = CAPTURE_BYTES
+        side.held.open_bytes += CAPTURE_BYTES
+        request.captures += 1
         self.restart()
 
     def restart(self) -> None:
@@ -128,10 +147,8 @@ class Capture:
         self.error: str | None = None
         self._times = array("q")
         self._ends = array("q")
-        self._pieces: list[bytes] = []
-        self._head_bytes = 0
-        self._tail: deque[bytes] | None = None  # made when it is needed: 0.2 µs an answer
-        self._tail_bytes = 0
+        self._kept = bytearray()
+        self._tail: bytearray | None = None
         self._total = 0
 
     def append(self, now: int, pieces: list[bytes]) -> None:
@@ -141,33 +158,74 @@ class Capture:
             total += len(piece)
         if total == self._total:
             return
-        if len(self._times) < MAX_MARKS:
+        if len(self._times) < self._mark_room or self._more_marks():
             self._times.append(now)
             self._ends.append(total)
         else:
             self._times[-1], self._ends[-1] = now, total
         self._total = total
-        if total <= self._side.answer_bytes:
-            self._pieces += pieces
-            self._head_bytes = total
+        if total <= self._room or (self._tail is None and self._more_room(total)):
+            kept = self._kept
+            for piece in pieces:
+                kept += piece
         else:
             self._overflow(pieces)
 
+    def _take(self, more_bytes: int) -> bool:
+        """Ask for more to keep."""
+        held = self._side.held
+        if self._taken < 0 or not held.room(more_bytes):
+            return False
+        held.open_bytes += more_bytes
+        self._taken += more_bytes
+        return True
+
+    def _more_room(self, total: int) -> bool:
+        """Whether the answer's first `total` bytes may be kept."""
+        most = self._side.answer_bytes
+        target = min(-(-total // _STEP_BYTES) * _STEP_BYTES, most)
+        if target > self._room and self._take(target - self._room):
+            self._room = target
+        return total <= self._room
+
+    def _more_marks(self) -> bool:
+        """Whether another mark may be kept."""
+        more = min(_STEP_MARKS, MAX_MARKS - self._mark_room)
+        if more <= 0 or not self._take(more * _MARK_BYTES):
+            return False
+        self._mark_room += more
+        return True
+
     def _overflow(self, pieces: list[bytes]) -> None:
         """Beyond the head: keep the newest bytes, at least `answer_tail` of them."""
+        most = 2 * self._side.answer_tail
         if self._tail is None:
-            self._tail = deque()
+            self._tail = bytearray()
+            if self._taken >= 0:  # without asking: the end of an answer says what became of it
+                self._side.held.open_bytes += most
+                self._taken += most
+        tail = self._tail
         for whole in pieces:
-            room = self._side.answer_bytes - self._head_bytes
+            room = self._room - len(self._kept)
             if room > 0:
-                self._pieces.append(whole[:room])
-                self._head_bytes += len(self._pieces[-1])
-            rest = whole[room:] if room > 0 else whole
-            if rest:
-                self._tail.append(rest)
-                self._tail_bytes += len(rest)
-        while self._tail and self._tail_bytes - len(self._tail[0]) >= self._side.answer_tail:
-            self._tail_bytes -= len(self._tail.popleft())
+                self._kept += whole[:room]
+            tail += whole[room:] if room > 0 else whole
+            if len(tail) > most:
+                del tail[: len(tail) - self._side.answer_tail]
+
+    def leave(self) -> None:
+        """The loop is done with it; what it holds is the publisher's to count, if it gets it.
+
+        Called once before it is offered, or instead.
+        """
+        if self._taken < 0:
+            return
+        held, request = self._side.held, self.request
+        held.open_bytes -= self._taken
+        self._taken = -1
+        request.captures -= 1
+        if not request.captures:
+            held.open_bytes -= len(request.body)
 
     def end(self, now: int, transport: str, error: str | None = None) -> None:
         """How it ended; only the first word counts."""
@@ -183,9 +241,9 @@ class Capture:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it holds; the request's body is counted on the primary's."""
-        held = self._head_bytes + self._tail_bytes + 16 * len(self._times) + _OVERHEAD_BYTES
-        return held + (len(self.request.body) if self._side.headers is None else 0)
+        """Bytes that it holds; the request's body is counted with the last of its captures."""
+        held = len(self._kept) + len(self._tail or b"") + _MARK_BYTES * len(self._times)
+        return held + _OVERHEAD_BYTES + (0 if self.request.captures else len(self.request.body))
 
     @property
     def base_ns(self) -> int:
@@ -229,14 +287,12 @@ class Capture:
         }
         return Message(request.pair_id.encode(), written(side.fixed, moving))
 
-    def _body(self) -> tuple[bytes, int, int]:
+    def _body(self) -> tuple[bytes | bytearray, int, int]:
         """(kept bytes, how many are missing before the tail, the tail's length if any are)."""
-        head = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        if self._tail is None:
+        head, tail = self._kept, self._tail
+        if tail is None:
             return head, 0, 0
-        spare = len(head) + self._side.answer_tail
-        tail = b"".join(self._tail)
-        missing = max(self._total - spare, 0)
+        missing = max(self._total - len(head) - self._side.answer_tail, 0)
         if missing:
             tail = tail[len(tail) - self._side.answer_tail :]
         return head + tail, missing, len(tail) if missing else 0

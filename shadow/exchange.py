@@ -87,6 +87,8 @@ DropReason = Literal[
     "shutdown",
     "record_too_large",
     "not_encodable",
+    "memory",
+    "primary_unreachable",
 ]
 """Why a sampled request has no exchange of an arm. Closed on the writing side."""
 
@@ -112,7 +114,7 @@ _TABLES = (14, 5), (zlib.MAX_WBITS, 5), (zlib.MAX_WBITS, 8)
 and the full window 10 µs of page faults, several times the work on a small body."""
 
 
-def deflated(body: bytes) -> str:
+def deflated(body: bytes | bytearray) -> str:
     """Base64 of a RFC 1950 stream: one stored block, or level 1."""
     length = len(body)
     if length <= STORED_BYTES:

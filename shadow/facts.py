@@ -11,7 +11,7 @@ PARSED_BYTES: Final = 4 * 2**20
 _TEXT: Final = 256
 
 
-def request_facts(body: bytes) -> dict[str, object]:
+def request_facts(body: bytes | bytearray) -> dict[str, object]:
     """RequestFacts' fields: model, streamed, max_tokens, temperature, bytes, turns and tools.
 
     What is not there is None. Not the model itself: validating it took five times this.
@@ -31,7 +31,7 @@ def request_facts(body: bytes) -> dict[str, object]:
     }
 
 
-def _tree(body: bytes) -> dict[str, Any] | None:
+def _tree(body: bytes | bytearray) -> dict[str, Any] | None:
     if len(body) > PARSED_BYTES:
         return None
     try:

@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from shadow.arm import Arm
-from shadow.capture import Origin, Request, Side
+from shadow.capture import CAPTURE_BYTES, Origin, Request, Side
+from shadow.held import Held
 from shadow.plan import PRIMARY, Plan
 from shadow.redact import path_of
 from shadow.relay.turns import Turns
@@ -33,9 +34,10 @@ class Mirror:
         self.publisher = publisher
         self.totals = ports.totals
         self.draining = False
+        self.held = Held(config.limits.mirror_bytes, publisher)
         turns = Turns()  # one for all arms: what they cost together is bounded
         self.arms = [
-            Arm(name, arm, config.limits, origin, ledger, publisher, ports.lookup, turns)
+            Arm(name, arm, config.limits, origin, ledger, publisher, ports.lookup, turns, self.held)
             for name, arm in config.arms.items()
         ]
         highest = max((arm.sample for arm in self.arms), default=0.0)
@@ -47,6 +49,7 @@ class Mirror:
             None,
             config.limits.answer_bytes,
             config.limits.answer_tail,
+            self.held,
         )
         self.request_bytes = config.limits.request_bytes
         self._paths = frozenset(path.encode() for path in config.mirror_paths)
@@ -65,6 +68,9 @@ class Mirror:
         chosen = self._chosen(pair_id)
         if not chosen:
             self.skip(self.arms, "not_sampled")
+            return None
+        if not self.held.room(CAPTURE_BYTES + max(head.length, 0)):
+            self.drop(chosen, "memory")
             return None
         arrived_at = time.time_ns()
         request = Request(head, pair_id, arrived_at, self.ledger.opened(arrived_at))
@@ -93,6 +99,19 @@ class Mirror:
         for name in (PRIMARY, *(arm.name for arm in arms)):
             self.ledger.add(name, "eligible")
             self.ledger.add(name, "skipped", reason)
+
+    def count_sampled(self, chosen: list[Arm]) -> None:
+        """Eligible, and meant for these arms."""
+        names = [(PRIMARY, "eligible", ""), (PRIMARY, "sampled", "")]
+        for arm in self.arms:
+            names += arm.sampled if arm in chosen else arm.not_sampled
+        self.ledger.add_all(names)
+
+    def drop(self, chosen: list[Arm], reason: str) -> None:
+        """Meant for these arms, and none gets it."""
+        self.count_sampled(chosen)
+        for name in (PRIMARY, *(arm.name for arm in chosen)):
+            self.ledger.add(name, "dropped", reason)
 
     def perform_soon(self, plan: Plan) -> None:
         """Start the arms once the loop has written what the primary was sent."""

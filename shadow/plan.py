@@ -1,7 +1,7 @@
 """One sampled request from its head to the last arm's start: what is counted, held and handed on.
 
 It is counted once, when it is settled, so that the equations of the accounting hold at any moment:
-`sent` (eligible and sampled), `overflowed` (skipped), `incomplete` (sampled and dropped).
+`sent` (eligible and sampled), too large (skipped), `drop` (sampled and dropped).
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ class Plan:
         "_gone_after_ns",
         "_held",
         "_mirror",
-        "_pieces",
         "_primary_ended",
-        "_size",
         "_started",
         "capture",
         "request",
@@ -38,8 +36,6 @@ class Plan:
     def __init__(self, mirror: Mirror, request: Request, arms: list[Arm], start_ns: int) -> None:
         self._mirror = mirror
         self._arms = arms
-        self._pieces: list[bytes] = []
-        self._size = 0
         self._gone_after_ns = -1
         self._held = True
         self._primary_ended = False
@@ -51,14 +47,24 @@ class Plan:
 
     def add(self, pieces: list[bytes]) -> bool:
         """More of the request's body; False when it became too large to mirror: let go of it."""
-        for piece in pieces:
-            self._size += len(piece)
-        if self._size > self._mirror.request_bytes:
+        mirror, request = self._mirror, self.request
+        more = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
+        if len(request.body) + more > mirror.request_bytes:
             self._settle()
-            self._mirror.skip(self._mirror.arms, "body_too_large")
+            mirror.skip(mirror.arms, "body_too_large")
             self._release()
             return False
-        self._pieces += pieces
+        if not mirror.held.room(more):
+            self.drop("memory")
+            return False
+        mirror.held.open_bytes += more
+        if not request.body and len(pieces) == 1:
+            request.body = pieces[0]  # as a rule it comes in one piece
+            return True
+        if not isinstance(request.body, bytearray):
+            request.body = bytearray(request.body)
+        for piece in pieces:
+            request.body += piece
         return True
 
     def sent(self) -> None:
@@ -66,11 +72,8 @@ class Plan:
         if self._mirror.draining:
             self.drop("shutdown")
             return
-        pieces = self._pieces
-        self.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._pieces = []
         self.settled = True
-        self._count()
+        self._mirror.count_sampled(self._arms)
         self._mirror.perform_soon(self)
 
     def start_arms(self) -> None:
@@ -110,7 +113,7 @@ class Plan:
             self.primary_ended()
             return
         self.settled = True
-        self._count()
+        self._mirror.count_sampled(self._arms)
         for arm in self._arms:
             self._mirror.ledger.add(arm.name, "dropped", "request_incomplete")
         self._started = []
@@ -121,10 +124,7 @@ class Plan:
         if self.settled:
             return
         self._settle()
-        self._count()
-        ledger = self._mirror.ledger
-        for name in (PRIMARY, *(arm.name for arm in self._arms)):
-            ledger.add(name, "dropped", reason)
+        self._mirror.drop(self._arms, reason)
         self._release()
 
     def abandon(self) -> None:
@@ -134,19 +134,14 @@ class Plan:
 
     def _settle(self) -> None:
         self.settled = self._primary_ended = True
-        self._pieces = []
 
     def _offer(self) -> None:
         self._held = False  # the publisher releases it
+        self.capture.leave()
         self._mirror.publisher.offer(self.capture)
 
     def _release(self) -> None:
         if self._held:
             self._held = False
+            self.capture.leave()
             self._mirror.ledger.release(self.request.token)
-
-    def _count(self) -> None:
-        names = [(PRIMARY, "eligible", ""), (PRIMARY, "sampled", "")]
-        for arm in self._mirror.arms:
-            names += arm.sampled if arm in self._arms else arm.not_sampled
-        self._mirror.ledger.add_all(names)

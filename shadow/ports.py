@@ -61,6 +61,10 @@ class Publishable(Protocol):
 class Publisher(Protocol):
     """Where captures go: `shadow.publisher.Publisher`."""
 
+    @property
+    def queued_bytes(self) -> int:
+        """What waits or is being sent."""
+
     def offer(self, item: Publishable) -> bool:
         """Queue it, or drop and count it; never blocks."""
 

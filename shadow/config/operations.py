@@ -22,6 +22,8 @@ class Limits(Part):
     """An answer's captured end, beyond `answer_bytes`."""
     queue_bytes: ByteSize = 64 * 2**20
     """Captures that wait for the stream; beyond it, dropped `queue_full`."""
+    mirror_bytes: ByteSize = 256 * 2**20
+    """All that the mirror holds: bodies for arms, open captures, the queue; beyond it `memory`."""
     header_bytes: ByteSize = 64 * 2**10
     """All fields of one head; beyond it 431."""
 

@@ -101,7 +101,7 @@ class Upstream(asyncio.Protocol):
         self.sent = False
         self.first_write_ns = 0
 
-    def send(self, data: bytes, *, last: bool) -> None:
+    def send(self, data: bytes | bytearray, *, last: bool) -> None:
         """Bytes of the request, as they are."""
         self.transport.write(data)
         now = monotonic_ns()

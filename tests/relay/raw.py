@@ -217,6 +217,8 @@ class FakePublisher:
         self.exchanges = []
         self.arrived = asyncio.Condition()
 
+    queued_bytes = 0
+
     def offer(self, item) -> bool:
         self.exchanges.append(decode(item.message(len(self.exchanges) + 1).value))
         self.ledger.add(item.arm, "captured")
@@ -275,6 +277,7 @@ async def proxy(primary: str, arms: dict[str, object] | None = None, lookup=None
         await asyncio.sleep(0)
         assert running.totals.mirror_errors == 0, running.totals.last_mirror_error
         assert not ledger.held, "a token was not released"
+        assert running.mirror.held.open_bytes == 0, "bytes are counted that nobody holds"
         assert not running.totals.open_streams
         assert not running.totals.open_connections
 

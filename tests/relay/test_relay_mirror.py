@@ -473,7 +473,7 @@ async def test_an_exception_in_a_capture_stays_there():
         proxy(primary.url, {"fp8": candidate.url}) as stage,
         client(stage.port) as user,
     ):
-        broken = replace(stage.proxy.mirror.primary, answer_bytes=None)
+        broken = replace(stage.proxy.mirror.primary, answer_bytes=0, answer_tail=None)
         stage.proxy.mirror.primary = broken
         for _ in range(2):
             await user.write(chat())
