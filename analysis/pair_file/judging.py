@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analysis.judge import Evidence, judge
-from analysis.metrics import metrics
+from analysis.metrics import Kind, metrics
 from analysis.pair_file.parts import parts_of, samples_of
 from analysis.pair_file.reading import PairFile, Pairs, Tap
 from analysis.pair_file.samples import (
@@ -33,10 +33,11 @@ HOW_TOKENS = {
 }
 
 
-def known(policy: Policy) -> frozenset[str]:
-    """Keys of a line that hold a metric's values: the list's, and one's own of the policy."""
-    names = {*metrics(), *(policy.metric_of(name)[0].name for name in policy.metrics)}
-    return frozenset({*names, *(f"{name}_ms" for name in names)})
+def known(policy: Policy) -> dict[str, Kind]:
+    """Keys of a line that hold a metric's values, with its kind: the list's, and one's own."""
+    own = (policy.metric_of(name)[0] for name in policy.metrics)
+    kinds = {metric.name: metric.kind for metric in (*metrics().values(), *own)}
+    return {**kinds, **{f"{name}_ms": kind for name, kind in kinds.items()}}
 
 
 def judge_file(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from analysis.compare.sample import Floats
+from analysis.metrics import Kind
 
 SIDES = 3
 """Primary, candidate, control."""
@@ -18,13 +19,8 @@ ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
 """Keys that hold something else than one metric's three values."""
 NOT_NEGATIVE = "wants three values, each a number that is not negative or null"
 TWO_COUNTS = "wants expected and received, two counts"
+WORDS = {"ok": "true, false or null"}
 SHARE = "0, 1 or null"
-WORDS = {
-    "ok": "true, false or null",
-    "mismatch": SHARE,
-    "in_band_error": SHARE,
-    "cut_at_length": SHARE,
-}
 
 
 class Malformed(Exception):
@@ -83,12 +79,12 @@ class _Rows:
     repeated: int = 0
 
 
-def read(lines: Iterable[bytes], known: Collection[str]) -> PairFile:
+def read(lines: Iterable[bytes], known: Mapping[str, Kind]) -> PairFile:
     """Read a whole file. White lines are left out.
 
     Args:
         lines: the file's.
-        known: keys that hold a metric's three values; other keys are ignored.
+        known: keys that hold a metric's three values, and its kind; other keys are ignored.
 
     Raises:
         Malformed: the first line that cannot be read, by its number.
@@ -135,14 +131,14 @@ def _count(value: Any) -> int:
     return value
 
 
-def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Collection[str]) -> None:
+def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Mapping[str, Kind]) -> None:
     """Append one pair to its candidate's rows."""
     candidate, pair_id = (_word(tree, key) for key in ("candidate", "pair_id"))
     at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
     if weight <= 0:
         raise _Wrong("weight: must be above 0")
     values = {
-        key: _sides(key, value)
+        key: _sides(key, value, known.get(key))
         for key, value in tree.items()
         if key not in ENCLOSED and (key == "ok" or key in known)
     }
@@ -176,20 +172,20 @@ def _number(tree: dict[str, Any], key: str, default: float | None = None) -> flo
     return float(value)
 
 
-def _sides(key: str, value: Any) -> list[float]:
+def _sides(key: str, value: Any, kind: Kind | None) -> list[float]:
     if not isinstance(value, list) or len(value) != SIDES:
         raise _Wrong(f"{key}: wants three values: primary, candidate, control (null if none)")
-    return [math.nan if side is None else _side(key, side) for side in value]
+    return [math.nan if side is None else _side(key, side, kind) for side in value]
 
 
-def _side(key: str, value: Any) -> float:
-    if key in WORDS:
+def _side(key: str, value: Any, kind: Kind | None) -> float:
+    if key == "ok" or kind == "share":
         if (
             not isinstance(value, bool | int)
             or value not in {0, 1}
             or (key, type(value)) == ("ok", int)
         ):
-            raise _Wrong(f"{key}: wants three values, each {WORDS[key]}")
+            raise _Wrong(f"{key}: wants three values, each {WORDS.get(key, SHARE)}")
     elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise _Wrong(f"{key}: {NOT_NEGATIVE}")
     return float(value)

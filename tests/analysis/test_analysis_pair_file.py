@@ -241,13 +241,27 @@ def test_a_malformed_tap_line():
     """Two counts, or an error of line 1."""
     for tap in ({}, 5, {"expected": 1.5, "received": 1}, {"expected": -1, "received": 1}):
         with pytest.raises(Malformed, match="line 1: tap: "):
-            read([json.dumps({"tap": tap}).encode()], ())
+            read([json.dumps({"tap": tap}).encode()], {})
 
 
 def test_unknown_keys_are_ignored():
     """At any depth, of any shape; a file may say more than is read."""
     more = lines(note={"a": [1]}, other=[1, 2], segment={"model": "m", "team": 7})
     assert part(more)["metrics"] == part(lines())["metrics"]
+
+
+def test_one_s_own_share():
+    """A rate of one's own: 0 or 1, or the line is malformed; 10 pp more of it fails its margin."""
+    own = {"margin": "2pp", "direction": "lower", "family": "quality"}
+    rules, trees = policy(**{"refusal.rate": own}), lines(2000)
+    for i, tree in enumerate(trees):
+        tree["refusal"] = [0, int(i % 10 == 0), 0]
+    found = part(trees, rules)
+    assert (found["verdict"], found["families"]["quality"]["state"]) == ("reject", "fail")
+    assert found["metrics"]["refusal.rate"]["delta"] == pytest.approx(0.1)
+    trees[4]["refusal"] = [0, 0.5, 0]
+    with pytest.raises(Malformed, match="line 5: refusal: wants three values, each 0, 1 or null"):
+        part(trees, rules)
 
 
 def test_one_s_own_metric():
