@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -24,6 +24,7 @@ from collector.bad_ratio import BadRatio
 from collector.batch import Batch, BatchLimits, Sourced
 from collector.dead_letters import DeadLetter
 from collector.decode import rows_of
+from collector.origin import UNKNOWN, Origin, origin_of, records_in
 from collector.patience import Backoff, patiently
 from collector.rows import DECODER_VERSION
 from collector.status import Status
@@ -111,6 +112,9 @@ class Collector:
 
     def _take(self, delivered: Delivered) -> None:
         self.status.records_total += 1
+        if delivered.damage:
+            self._take_damaged(delivered)
+            return
         try:
             rows = rows_of(delivered.value, self.capture, self.count_tokens)
         except MalformedRecord as error:
@@ -119,6 +123,13 @@ class Collector:
             return
         self.ratio.good()
         self._batch.add_rows(delivered, rows, self.clock())
+
+    def _take_damaged(self, delivered: Delivered) -> None:
+        """Every record that began in the damaged bytes is a letter of its own."""
+        self.ratio.bad(source_of(delivered), delivered.damage)
+        for piece in records_in(delivered.value):
+            part = replace(delivered, value=piece)
+            self._batch.add_bad(part, delivered.damage, self.clock())
 
     def _store(self) -> None:
         """Store the batch and open the next one."""
@@ -137,7 +148,7 @@ class Collector:
     def _insert(self, batch: Batch) -> None:
         self.dead_letters.clear()  # of an earlier try that failed
         for bad in batch.bad:
-            self._give_up(bad.delivered, bad.reason)
+            self._give_up(bad.delivered, bad.reason, origin_of(bad.delivered.value))
         for table, sourced in batch.tables.items():
             rows = [tuple(each.row.values()) for each in sourced]
             columns = list(sourced[0].row)
@@ -145,12 +156,13 @@ class Collector:
                 delivered = sourced[refused.index].delivered
                 reason = f"{table}: {refused.reason}"
                 self.ratio.bad(source_of(delivered), reason)
-                self._give_up(delivered, reason)
+                missing = table == "exchanges"  # of another table's row the exchange is stored
+                origin = origin_of(delivered.value) if missing else UNKNOWN
+                self._give_up(delivered, reason, origin)
 
-    def _give_up(self, delivered: Delivered, reason: str) -> None:
-        self.dead_letters.add(
-            DeadLetter(self.now_ns(), source_of(delivered), reason, delivered.key, delivered.value)
-        )
+    def _give_up(self, delivered: Delivered, reason: str, origin: Origin) -> None:
+        source, key, value = source_of(delivered), delivered.key, delivered.value
+        self.dead_letters.add(DeadLetter(self.now_ns(), source, reason, key, value, origin))
 
     def _commit(self, offsets: Mapping[Partition, int]) -> None:
         self._patiently(lambda: self.consumer.commit(offsets))

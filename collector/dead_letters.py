@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from collector.origin import UNKNOWN, Origin
 from collector.store import StoreRefused
 from shadow.stream import Delivered
 from shadow.stream.kafka import producer as kafka
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from shadow.stream.kafka import KafkaDeadLetters
 
 _COLUMNS = ("at", "source", "reason", "key", "value")
+_ORIGIN = ("experiment", "worker", "boot_id", "sequence")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class DeadLetter:
         source: `partition:offset`.
         reason: one line.
         key, value: the record's bytes as they came.
+        origin: the exchange that it was, if its row is missing for it.
     """
 
     at_ns: int
@@ -35,6 +38,7 @@ class DeadLetter:
     reason: str
     key: bytes
     value: bytes
+    origin: Origin = UNKNOWN
 
 
 class DeadLetters:
@@ -62,14 +66,20 @@ class DeadLetters:
         """
         if not self._open:
             return 0
-        rows = [(each.at_ns, each.source, each.reason, each.key, each.value) for each in self._open]
-        if refused := self._writer.insert("dead_letters", _COLUMNS, rows, _token(self._open)):
+        rows = [_row(each) for each in self._open]
+        columns = (*_COLUMNS, *_ORIGIN)
+        if refused := self._writer.insert("dead_letters", columns, rows, _token(self._open)):
             first = refused[0]
             message = f"dead letter of {self._open[first.index].source}: {first.reason}"
             raise StoreRefused(None, message)
         count = len(self._open)
         self._open.clear()
         return count
+
+
+def _row(letter: DeadLetter) -> tuple[Any, ...]:
+    said = (letter.at_ns, letter.source, letter.reason, letter.key, letter.value)
+    return (*said, *(getattr(letter.origin, name) for name in _ORIGIN))
 
 
 class TopicLetters:

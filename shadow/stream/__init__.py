@@ -28,6 +28,8 @@ class Delivered:
     offset: int
     key: bytes
     value: bytes
+    damage: str = ""
+    """Why the value is not what was appended: the stream's own storage is damaged there."""
 
 
 class StreamFull(Exception):

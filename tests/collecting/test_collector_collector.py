@@ -1,6 +1,6 @@
 """The loop loses nothing and doubles nothing, whatever fails at whatever moment."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import pytest
@@ -375,3 +375,32 @@ def test_a_stop_drains_what_the_stream_still_holds():
     loop.run(lambda: True)
     assert stream.committed == {"0": 1800}
     assert loop.status.records_total == 1800
+
+
+def test_damaged_bytes_are_letters_with_what_they_were():
+    """Each record that began in them is a letter with its origin; the offset advances; a record
+    whose other row was refused is stored, and so has none."""
+
+    class Damaged(MemoryConsumer):
+        def poll(self, max_records, timeout):
+            taken = super().poll(max_records, timeout)
+            return [
+                replace(each, damage="cut short") if each.offset == 1 else each for each in taken
+            ]
+
+    rest = b"\0\0" + exchange(7) + b"\0\0" + exchange(8)[:300]
+    faults = Faults()
+    store = MemoryStore(faults)
+    stream = MemoryStream({"0": [exchange(0), rest, exchange(2, pair_id="refused")]}, faults)
+    loop = collector(Damaged(stream), store, 10)
+    while loop.step(0.0):
+        pass
+    loop._store()
+    names = ("source", "reason", "worker", "boot_id", "sequence")
+    assert [tuple(letter[name] for name in names) for letter in store.letters] == [
+        ("0:1", "cut short", "w", "b", 8),
+        ("0:1", "cut short", "w", "b", 9),
+        ("0:2", "exchanges: a value out of its range", "w", "b", 3),
+    ]
+    assert b"".join(letter["value"] for letter in store.letters[:2]) == rest
+    assert stream.committed == {"0": 3}

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -141,3 +143,40 @@ def test_a_second_collector_says_who_holds_the_place(folder):
         second.stderr.close()
         assert message.startswith("shadow collect: ")
         assert message.count("\n") == 1
+
+
+def lengths(*messages):
+    return b"".join(struct.pack(">II", 1, len(value)) + b"k" + value for value in messages)
+
+
+def test_a_damaged_log_is_dead_letters_and_goes_on(folder):
+    """Garbage, and a batch that is cut short, in the embedded log's file: each is a letter, with the
+    exchange that it was where that can be told, and what comes behind is stored."""
+    produce(folder, range(1, 11))
+    exchanges = [
+        encode(exchange(pair_id=f"p{n}", sequence=n, arrived_at=time.time_ns(), body=BODY))
+        for n in (11, 12, 13)
+    ]
+    garbage = (b'{"record":"exchange"', b"\xff\xfe", b"[" * 100_000, b"")
+    with (
+        closing(sqlite3.connect(folder / "stream" / "w0.sqlite3", isolation_level=None)) as db,
+        closing(EmbeddedProducer(folder / "stream", "w0")) as producer,
+    ):
+        put = "INSERT INTO batches SELECT max(first + count), ?, ?, ? FROM batches"
+        db.execute(put, (4, time.time_ns(), lengths(*garbage)))
+        db.execute(put, (2, time.time_ns(), lengths(*exchanges[:2])[:-100]))
+        producer._next += 6
+        producer.append([Message(b"k", exchanges[2])])
+    with collecting(folder) as (process, ask):
+        ask(COUNTS, lambda rows: rows == [(12, 12, 12)])
+        letters = ask(
+            "SELECT reason, worker, sequence FROM dead_letters", lambda rows: len(rows) > 4
+        )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert sorted((worker, sequence) for _, worker, sequence in letters) == [("", 0)] * 4 + [
+        ("w", 12)
+    ]
+    assert next(reason for reason, worker, _ in letters if worker).startswith(
+        "a damaged batch of 2"
+    )

@@ -5,6 +5,7 @@ from clickhouse_connect.driver.exceptions import OperationalError
 
 from collector.dead_letters import DeadLetter, DeadLetters
 from collector.migrate import Retention, migrate
+from collector.origin import Origin
 from collector.patience import Backoff
 from collector.store import StoreRefused, StoreUnavailable
 from collector.writer import Writer
@@ -36,6 +37,19 @@ def test_bytes_and_instant_are_kept_as_they_were(client, letters, table):
         (each.at_ns, each.source.encode(), each.reason.encode(), each.key, each.value)
         for each in (first, second)
     ]
+
+
+def test_the_exchange_that_it_was_is_kept(client, letters, table):
+    """Where it is known; else the columns are empty."""
+    origin = Origin("e", "w", "b", 2**60)
+    letters.add(DeadLetter(20_000 * DAY_NS, f"{table}:1", "x", b"", b"", origin))
+    letters.add(DeadLetter(20_000 * DAY_NS, f"{table}:2", "x", b"", b""))
+    letters.flush()
+    rows = client.query(
+        "SELECT experiment, worker, boot_id, sequence FROM dead_letters "
+        f"WHERE source LIKE '{table}%' ORDER BY source"
+    ).result_rows
+    assert list(rows) == [("e", "w", "b", 2**60), ("", "", "", 0)]
 
 
 def test_a_redelivered_batch_keeps_its_letters_once(client, letters, table):

@@ -6,15 +6,18 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
 from shadow.stream import Message, StreamFull, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 from shadow.stream.embedded import producer as producing
+from shadow.stream.embedded.folder import write_offsets
 
 WRITER = """
 import sys
@@ -281,3 +284,38 @@ def test_a_reader_in_another_process_reads_while_the_log_is_written(tmp_path, op
             producer.append([Message(b"", b"%d" % n)] * 2)
         assert reader.stdout.read().strip() == b"200"
         assert reader.wait(20) == 0
+
+
+DAMAGES = {
+    "cut within a record": (3, lambda packed: packed[:-2], [b"a", b"b"], 8 + 1 + 1),
+    "cut within the lengths": (3, lambda packed: packed[:3], [], 3),
+    "nothing at all": (3, lambda packed: b"", [], 0),
+    "more behind it": (3, lambda packed: packed + b"\0\0", [b"a", b"b", b"ccc"], 2),
+    "a count that is too small": (1, lambda packed: packed, [b"a"], 2 * 10 + 2),
+    "a count of none": (0, lambda packed: packed, [], 3 * 10 + 2),
+    "a negative count": (-5, lambda packed: packed, [], 3 * 10 + 2),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_batch_is_read_as_far_as_it_goes_and_the_reader_goes_on(tmp_path, opened, damage):
+    """What is whole of it, then its rest as one record that says so; then the next batch. After a
+    commit of it the next reader begins behind it."""
+    count, damaged, whole, rest_bytes = DAMAGES[damage]
+    producer, consumer = (
+        opened(EmbeddedProducer(tmp_path, "w")),
+        opened(EmbeddedConsumer(tmp_path)),
+    )
+    producer.append([Message(b"k", value) for value in (b"a", b"b", b"ccc")])
+    producer.append([Message(b"k", b"next")])
+    with closing(sqlite3.connect(tmp_path / "w.sqlite3", isolation_level=None)) as db:
+        first, packed = db.execute("SELECT min(first), packed FROM batches").fetchone()
+        change = "UPDATE batches SET count = ?, packed = ? WHERE first = ?"
+        db.execute(change, (count, damaged(packed), first))
+    *good, bad, following = consumer.poll(10, 1.0)
+    assert [record.value for record in good] == whole
+    assert (bad.damage.startswith("a damaged batch"), len(bad.value)) == (True, rest_bytes)
+    assert (following.value, following.damage) == (b"next", "")
+    write_offsets(tmp_path, "other", {"w": bad.offset + 1})
+    with closing(EmbeddedConsumer(tmp_path, "other")) as other:
+        assert [record.value for record in other.poll(10, 1.0)] == [b"next"]

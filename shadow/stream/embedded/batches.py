@@ -6,7 +6,7 @@ Packed: for each message two big-endian 32-bit lengths, the key's and the value'
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from shadow.stream import Message
 
@@ -21,21 +21,19 @@ def pack(batch: Sequence[Message]) -> bytes:
     return b"".join(parts)
 
 
-def unpack(packed: bytes) -> Iterator[Message]:
-    """The messages of a packed batch, in order.
-
-    Raises:
-        ValueError: the value is cut short.
+def unpack(packed: bytes) -> tuple[list[Message], bytes]:
+    """The whole messages of a packed batch, in order, and the bytes behind them that are none:
+    empty, unless the value is damaged.
     """
+    messages: list[Message] = []
     at = 0
-    while at < len(packed):
-        try:
-            key_length, value_length = _LENGTHS.unpack_from(packed, at)
-        except struct.error:
-            raise ValueError("a packed batch is cut short") from None
+    while len(packed) - at >= _LENGTHS.size:
+        key_length, value_length = _LENGTHS.unpack_from(packed, at)
         key_at = at + _LENGTHS.size
         value_at = key_at + key_length
-        at = value_at + value_length
-        if at > len(packed):
-            raise ValueError("a packed batch is cut short")
-        yield Message(packed[key_at:value_at], packed[value_at:at])
+        end = value_at + value_length
+        if end > len(packed):
+            break
+        messages.append(Message(packed[key_at:value_at], packed[value_at:end]))
+        at = end
+    return messages, packed[at:]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from shadow.stream import Delivered, Partition
-from shadow.stream.embedded.batches import unpack
+from shadow.stream.embedded.batches import pack, unpack
 from shadow.stream.embedded.folder import partitions, read_offsets, take_place, write_offsets
 from shadow.stream.embedded.sqlite import open_reader, translated
 
@@ -50,16 +50,31 @@ class _Reading:
             if row is None:
                 return False
             first, count, packed = row
-            self._row = first + count
-            self._rest.extend(
-                Delivered(self._partition, offset, message.key, message.value)
-                for offset, message in enumerate(unpack(packed), first)
-                if offset >= self._begin
-            )
+            self._row = first + max(1, count)
+            records = _records(self._partition, first, count, packed)
+            self._rest.extend(record for record in records if record.offset >= self._begin)
         return True
 
     def close(self) -> None:
         self._db.close()
+
+
+def _records(partition: Partition, first: int, count: int, packed: bytes) -> list[Delivered]:
+    """A row's records; of a damaged row what can be read, and the rest as one damaged record in
+    the place of its last: it is seen, and the reader goes on behind it.
+    """
+    messages, rest = unpack(packed)
+    promised = max(0, count)
+    records = [
+        Delivered(partition, offset, message.key, message.value)
+        for offset, message in enumerate(messages[:promised], first)
+    ]
+    if rest or len(messages) != count:
+        damage = f"a damaged batch of {count}: {len(messages)} records are whole"
+        rest = pack(messages[promised:]) + rest
+        last = first + max(1, count) - 1
+        records.append(Delivered(partition, last, b"", rest, f"{damage}, {len(rest)} bytes left"))
+    return records
 
 
 class EmbeddedConsumer:
