@@ -83,12 +83,15 @@ class Side:
     answer_bytes: int
     answer_tail: int
     held: Held = field(default_factory=Held, repr=False)
+    first_bytes: int = field(init=False, repr=False)
+    """What of an answer may be kept unasked."""
     fixed: bytes = field(init=False, repr=False)
     """What its records say alike, in their wire form."""
 
     def __post_init__(self) -> None:
         fixed = fixed_part(**asdict(self.origin), arm=self.arm, role=self.role, weight=self.weight)
         object.__setattr__(self, "fixed", fixed)
+        object.__setattr__(self, "first_bytes", min(_FIRST_BYTES, self.answer_bytes))
 
 
 class Capture:
@@ -132,7 +135,7 @@ class Capture:
         self.in_flight = in_flight
         self.connected_ns = 0
         self.client_wait_ns = 0
-        self._room = min(_FIRST_BYTES, side.answer_bytes)
+        self._room = side.first_bytes
         self._mark_room = _FIRST_MARKS
         self._taken = CAPTURE_BYTES
         side.held.open_bytes += CAPTURE_BYTES
@@ -158,12 +161,13 @@ class Capture:
             total += len(piece)
         if total == self._total:
             return
-        if len(self._times) < self._mark_room or self._more_marks():
-            self._times.append(now)
+        self._total = total
+        times = self._times
+        if len(times) < self._mark_room or self._more_marks():
+            times.append(now)
             self._ends.append(total)
         else:
-            self._times[-1], self._ends[-1] = now, total
-        self._total = total
+            times[-1], self._ends[-1] = now, total
         if total <= self._room or (self._tail is None and self._more_room(total)):
             kept = self._kept
             for piece in pieces:

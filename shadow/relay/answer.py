@@ -26,7 +26,7 @@ from shadow.relay.fields import (
 )
 
 _NOTHING: Final[frozenset[bytes]] = frozenset()
-MAX_FIELDS: Final = 1024
+MAX_FIELDS: Final = 256
 MAX_MEMBERS: Final = 4096
 
 
@@ -99,9 +99,7 @@ def parse_answer(  # noqa: C901, PLR0912 one pass
     lines = _lines(head)
     status, http11 = _status_line(lines[0])
     kept = [lines[0] if http11 else b"HTTP/1.1" + lines[0][8:]]
-    lengths: list[bytes] = []
-    codings: list[bytes] = []
-    connection: list[bytes] = []
+    lengths = codings = connection = b""
     length_at = 0
     upgrade_line = None
     for line in lines[1:]:
@@ -114,32 +112,32 @@ def parse_answer(  # noqa: C901, PLR0912 one pass
             continue
         value = line[line.find(b":") + 1 :].strip(b" \t")
         if kind == LENGTH:
-            if not length_at:
+            if length_at:
+                lengths += b"," + value
+            else:
                 length_at = len(kept)
+                lengths = value or b"?"
                 kept.append(line)
-            lengths.append(value if value or lengths else b"?")
         elif kind == CODING:
-            codings.append(value if value or codings else b"?")
+            codings = codings + b", " + value if codings else value or b"?"
         elif kind == CONNECTION:
-            connection.append(value)
+            connection = connection + b"," + value if connection else value
         elif kind == UPGRADE:
             upgrade_line = line
-    names = options(b",".join(connection)) if connection else _NOTHING
+    names = options(connection) if connection else _NOTHING
     keep = (http11 and b"close" not in names) or (not http11 and b"keep-alive" in names)
     sound = not (codings and lengths)
-    coded = b", ".join(codings)
     length = 0
     if not bodyless and status >= 200 and status != 204 and status != 304:  # noqa: PLR1714 hot
-        stated = b",".join(lengths)
-        length = _body_length(coded, stated)
-        if b"," in stated and not coded:
+        length = _body_length(codings, lengths)
+        if b"," in lengths and not codings:
             kept[length_at] = b"%b: %d" % (kept[length_at].partition(b":")[0], length)
     coding = None
-    if coded:
+    if codings:
         if length_at:
             del kept[length_at]
         if status >= 200 and status != 204:  # RFC 9112 §6.1: never there
-            coding = b"Transfer-Encoding: " + coded
+            coding = b"Transfer-Encoding: " + codings
             kept.append(coding)
     if names:
         drop_named(kept, set(names))

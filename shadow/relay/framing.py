@@ -32,7 +32,8 @@ _HEAD_ONLY: Final = frozenset({HOST, LENGTH, CODING, CONNECTION, UPGRADE})
 _MAX_SIZE_LINE: Final = 4096
 SLICE_CHUNKS: Final = 128
 """So many chunks of an answer at a time, about 0.15 ms."""
-_STEPS_A_CHUNK: Final = 3
+_LINE_BYTES: Final = 32
+"""What a trailer's line counts beside its bytes, so that they are few."""
 _TCHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _EXTENSIONS: Final = re.compile(
     rb"(?:;" + _TCHAR + rb"(?:=(?:" + _TCHAR + rb'|"[\x20\x21\x23-\x5b\x5d-\x7e]*"))?)+'
@@ -99,7 +100,7 @@ _SIZE, _DATA_END, _TRAILER = range(3)
 class Chunked:
     """Transfer-Encoding: chunked, strictly for requests, leniently for answers."""
 
-    __slots__ = ("_left", "_line", "_room", "_state", "_steps", "_strict", "done")
+    __slots__ = ("_left", "_line", "_most", "_room", "_state", "_strict", "done")
 
     def __init__(self, *, strict: bool, trailer_bytes: int, chunks: int = 0) -> None:
         """Follow one body; `chunks` is how many are looked at in one call, 0: all."""
@@ -109,20 +110,20 @@ class Chunked:
         self._left = 0
         self._line = b""
         self._state = _SIZE
-        self._steps = chunks * _STEPS_A_CHUNK or sys.maxsize
+        self._most = chunks or sys.maxsize
 
     def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:
         """See `Framing`. One loop, since it runs at every arrival."""
         size = len(data)
-        for _ in range(self._steps):
-            if at >= size:
-                break
+        while at < size:
             left = self._left
             if left:
                 take = min(left, size - at)
                 pieces.append(data[at : at + take])
                 self._left = left - take
                 at += take
+                if len(pieces) >= self._most:
+                    break
                 continue
             end = data.find(b"\n", at) + 1
             if not end:
@@ -174,7 +175,7 @@ class Chunked:
         """Whether this line ends the message."""
         if line == b"\r\n" or (line == b"\n" and not self._strict):
             return True
-        self._room -= len(line)
+        self._room -= len(line) if self._strict else len(line) + _LINE_BYTES
         if self._room < 0:
             raise FramingError("the trailers are too long")
         if self._strict:

@@ -30,6 +30,8 @@ _ANSWER_HEAD_FACTOR: Final = 4
 """An answer's head may be this much longer than a request's."""
 SLICE_HEADS: Final = 32
 """So many heads of one arrival at a time; all but the last are interim ones."""
+SMALL_HEAD_BYTES: Final = 2048
+"""Up to here an arm's head is parsed without counting its fields first."""
 BURST_BYTES: Final = 128 * 1024
 """After an arrival of this size it is the others' turn."""
 MAX_INTERIM: Final = 16
@@ -148,26 +150,22 @@ class Upstream(asyncio.Protocol):
         """The socket is there."""
         self.transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
-        """Stamp before looking, forward, append the mark."""
-        now = monotonic_ns()
-        if self._rest:  # a transport may have had more in hand when it was told to pause
-            self._rest = self._rest[self._rest_at :] + data
-            self._rest_at = 0
-        elif self._framing is None:
-            self._outside_body(now, data)
-        else:
-            self._body(now, data, 0)
+    def data_received(self, data: bytes, at: int = 0, now: int = 0) -> None:
+        """Stamp before looking, forward, append the mark: one slice, all of an arrival as a rule.
 
-    def _body(self, now: int, data: bytes, at: int) -> None:
-        """One slice of a body: all of an arrival, as a rule."""
-        framing, owner = self._framing, self.owner
-        assert framing is not None
+        `at` and `now` are given when it is called again for the rest of an arrival.
+        """
+        now = now or monotonic_ns()
+        framing = self._framing
+        if framing is None or self._rest:
+            self._outside_body(now, data)
+            return
+        owner = self.owner
         pieces: list[bytes] = []
         try:
             end = framing.feed(data, pieces, at)
         except FramingError as error:
-            self._malformed(now, str(error), data[at:] if at else data)
+            self._malformed(now, str(error), data[at:])
             return
         size = len(data)
         if owner is not None:
@@ -212,7 +210,7 @@ class Upstream(asyncio.Protocol):
             if data and self._framing is None:
                 self._heads(self._rest_ns, data, self._rest_at)
             elif data:
-                self._body(self._rest_ns, data, self._rest_at)
+                self.data_received(data, self._rest_at, self._rest_ns)
         except BaseException:
             self.abort()
             raise
@@ -256,6 +254,10 @@ class Upstream(asyncio.Protocol):
     # the answer's head
 
     def _outside_body(self, now: int, data: bytes) -> None:
+        if self._rest:  # a transport may have had more in hand when it was told to pause
+            self._rest = self._rest[self._rest_at :] + data
+            self._rest_at = 0
+            return
         owner = self.owner
         if owner is None or self.answered:  # a byte that nobody asked for
             self._asked_close = True
@@ -280,11 +282,13 @@ class Upstream(asyncio.Protocol):
 
     def _heads(self, now: int, data: bytes, at: int) -> None:
         """Read the heads that stand in `data` from `at` on, some at a time, up to the final one."""
+        heads, size = SLICE_HEADS, len(data)
         try:
-            for _ in range(SLICE_HEADS):
+            while heads:
                 at = self._head(now, data, at)
-                if at >= len(data) or self._head_done:
+                if at >= size or self._head_done:
                     return
+                heads -= 1
         except BadAnswer as error:
             self._malformed(now, str(error), b"")
         else:
@@ -301,7 +305,7 @@ class Upstream(asyncio.Protocol):
             self._buffer += data[at:]
             return len(data)
         raw = data[at : found[0]]
-        if not self.pool.sacred:
+        if len(raw) > SMALL_HEAD_BYTES and not self.pool.sacred:
             within_bounds(raw)
         head = parse_answer(raw, bodyless=self._bodyless, upgrade=self._upgrade)
         owner = self.owner

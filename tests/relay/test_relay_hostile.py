@@ -65,8 +65,8 @@ async def watched():
     [
         (INTERIM, "malformed", "more than 16 interim answers"),
         (TINY, "malformed", "its chunks hold less than 8 bytes each"),
-        (FIELDS, "malformed", "the answer has more than 1024 fields"),
-        (FOLDS, "malformed", "the answer has more than 1024 fields"),
+        (FIELDS, "malformed", "the answer has more than 256 fields"),
+        (FOLDS, "malformed", "the answer has more than 256 fields"),
         (SMALL, "complete", None),
     ],
     ids=["interim", "tiny chunks", "fields", "folds", "small chunks"],
