@@ -115,7 +115,7 @@ class Plan:
         self.settled = True
         self._mirror.count_sampled(self._arms)
         for arm in self._arms:
-            self._mirror.ledger.add(arm.name, "dropped", "request_incomplete")
+            self._mirror.ledger.add(arm.name, "dropped", "primary_unreachable")
         self._started = []
         self.primary_ended()
 

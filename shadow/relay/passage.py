@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from shadow.relay.fields import UNTIL_CLOSE
 from shadow.relay.framing import FramingError, request_framing
-from shadow.relay.refusal import refusal
+from shadow.relay.refusal import UNREACHABLE, UNREADABLE, refusal
 from shadow.relay.stale import retryable
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class Passage:
         if plan is not None:
             plan.capture.end(monotonic_ns(), "connect_failed", reason)
             self._relay.never_reached(plan, whole=whole)
-        self._gateway_error(f"no connection to the primary: {reason}")
+        self._gateway_error("no connection to the primary", UNREACHABLE)
 
     def answer_interim(self, head: AnswerHead) -> None:
         """1xx, for clients that know it; the request was read, so it is not tried again."""
@@ -287,7 +287,7 @@ class Passage:
         self._relay.totals.bad_upstream_framing += 1
         self._over(whole=self._upload is None)
         if not self._answer_started:
-            self._gateway_error(f"the primary's answer cannot be read: {reason}")
+            self._gateway_error(f"the primary's answer cannot be read: {reason}", UNREADABLE)
             return
         if self._head.http11:
             self._client.transport.write(raw)
@@ -338,9 +338,10 @@ class Passage:
         self._over(whole=False)
         self._client.linger()
 
-    def _gateway_error(self, reason: str) -> None:
+    def _gateway_error(self, reason: str, kind: str) -> None:
         """502: the primary cannot be reached, or its answer cannot be read."""
-        self._client.transport.write(refusal(502, reason, head=self._head.method == b"HEAD"))
+        said = refusal(502, reason, head=self._head.method == b"HEAD", kind=kind)
+        self._client.transport.write(said)
         self._client.linger()
 
     def _leave(self) -> None:

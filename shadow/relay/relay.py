@@ -83,18 +83,25 @@ class Relay:
         self._unless_partial(plan, plan.client_gone, whole=whole)
 
     def never_reached(self, plan: Plan, *, whole: bool) -> None:
-        """No connection to the primary."""
-        self._unless_partial(plan, plan.never_reached, whole=whole)
+        """No connection to the primary, whether or not the request came whole."""
+        self._unless_partial(plan, plan.never_reached, whole=whole, reason="primary_unreachable")
 
     def dropped(self, plan: Plan) -> None:
         """The client's request never came whole."""
         self._unless_partial(plan, plan.primary_ended, whole=False)
 
-    def _unless_partial(self, plan: Plan, call: Callable[[], None], *, whole: bool) -> None:
+    def _unless_partial(
+        self,
+        plan: Plan,
+        call: Callable[[], None],
+        *,
+        whole: bool,
+        reason: str = "request_incomplete",
+    ) -> None:
         try:
             if whole:
                 call()
             else:
-                plan.drop("request_incomplete")
+                plan.drop(reason)
         except Exception as error:  # noqa: BLE001 the guard
             self.mirror.failed(error, plan)

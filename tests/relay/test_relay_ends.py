@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -603,14 +604,22 @@ async def test_a_dead_address_is_passed_over():
 
 @in_loop
 async def test_an_unreachable_primary_is_a_502():
-    """Connection refused: one line that says so, and a close."""
+    """Connection refused: an error of the API's shape that says so and no address, and a close."""
     async with upstream(answering(OK)) as gone:
         port = gone.port
     async with proxy(f"http://127.0.0.1:{port}") as stage, client(stage.port) as user:
         await user.write(POST)
         answer = await user.rest()
         assert answer.startswith(b"HTTP/1.1 502 ")
-        assert b"no connection to the primary" in answer
+        assert b"\r\nContent-Type: application/json\r\n" in answer
+        assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {
+            "error": {
+                "message": "shadow: no connection to the primary",
+                "type": "upstream_unreachable",
+                "code": 502,
+            }
+        }
+        assert b"127.0.0.1" not in answer
         assert stage.totals.connect_failed == 1
 
 
@@ -664,3 +673,30 @@ async def test_drain_without_streams_is_quick():
         begun = time.monotonic()
         await stage.proxy.drain(30)
         assert time.monotonic() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nHost: h\r\nA: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+        (b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", 501),
+        (b"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505),
+    ],
+)
+@in_loop
+async def test_refusals_are_errors_of_the_api_s_shape(request_bytes, status):
+    """Clients parse an error's body: message, type, code."""
+    async with (
+        upstream(answering(OK)) as primary,
+        proxy(primary.url) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(request_bytes)
+        head, _, body = (await user.rest()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status)
+        error = json.loads(body)["error"]
+        assert error["message"].startswith("shadow: ")
+        assert (error["type"], error["code"]) == ("invalid_request_error", status)
+        assert not primary.connections

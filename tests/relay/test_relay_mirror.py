@@ -397,11 +397,29 @@ async def test_a_primary_that_cannot_be_reached():
     ):
         await user.write(chat())
         assert (await user.rest()).startswith(b"HTTP/1.1 502 ")
+        assert "refused" in stage.publisher.exchanges[0].error
         (exchange,) = await stage.publisher.wait_for(1)
         assert (exchange.arm, exchange.transport) == ("primary", "connect_failed")
-        assert stage.ledger.counts["fp8", "dropped", "request_incomplete"] == 1
+        assert stage.ledger.counts["fp8", "dropped", "primary_unreachable"] == 1
         assert stage.ledger.balanced("fp8")
         assert not candidate.connections
+
+
+@in_loop
+async def test_a_primary_that_cannot_be_reached_while_a_request_comes():
+    """Half a request, and no connection: that is why it is dropped, on every arm."""
+    async with upstream(answering(OK)) as gone:
+        url = gone.url
+    async with (
+        upstream(answering(OK)) as candidate,
+        proxy(url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(chat(b"x" * 100)[:-1])
+        assert (await user.rest()).startswith(b"HTTP/1.1 502 ")
+        for name in ("primary", "fp8"):
+            assert stage.ledger.counts[name, "dropped", "primary_unreachable"] == 1
+            assert stage.ledger.balanced(name)
 
 
 @in_loop
