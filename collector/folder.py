@@ -12,6 +12,19 @@ if TYPE_CHECKING:
 EXTRA = "the embedded store needs chdb: pip install 'shadow-compare[embedded]'"
 
 
+def unusable(folder: Path) -> str | None:
+    """Make the folder where it is missing; one line that says why it cannot be used, or None."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        return f"the folder {folder}: it is a file; move it away, or name another folder"
+    except OSError as error:
+        return f"the folder {folder}: {error.strerror or error}"
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return f"the folder {folder}: this user may not read and write it"
+    return None
+
+
 def locked_by(folder: Path) -> str | None:
     """One line that says which other process holds the folder, or None when none does.
 
@@ -27,6 +40,6 @@ def locked_by(folder: Path) -> str | None:
                 if pid == str(os.getpid()):
                     return None
                 return f"the store's folder {folder} is in use by process {pid}"
-    except FileNotFoundError:
+    except OSError:  # no such file, or none that this user may open: then it is no lock either
         return None
     return None

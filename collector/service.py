@@ -17,6 +17,7 @@ from collector.bad_ratio import TooManyBadValues
 from collector.collector import Collector, Letters
 from collector.dead_letters import DeadLetters, TopicLetters
 from collector.embedded import EmbeddedStore
+from collector.folder import unusable
 from collector.forgetful import ForgetfulWriter
 from collector.migrate import MigrationError, Retention, migrate
 from collector.patience import waits
@@ -91,7 +92,8 @@ def _collect(settings: Settings, status: Status, stopping: threading.Event) -> N
 def _consumer(settings: Settings) -> Consumer:
     if isinstance(settings.stream, KafkaSettings):
         return KafkaConsumerStream(settings.stream)
-    settings.stream.mkdir(parents=True, exist_ok=True)
+    if why := unusable(settings.stream):
+        raise StreamUnavailable(f"stream.embedded: {why}")
     return EmbeddedConsumer(settings.stream, settings.group)
 
 
@@ -110,7 +112,6 @@ def _store(settings: Settings, status: Status, sleep: Callable[[float], None]) -
     """A client of the migrated store."""
     store, retention = settings.store, _retention(settings)
     if isinstance(store, Embedded):
-        store.folder.mkdir(parents=True, exist_ok=True)
         with (
             EmbeddedStore.open(
                 store.folder, store.listen, store.database, store.user, store.password

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from collector.embedded.errors import BAD_ARGUMENTS, engine_error, said
-from collector.folder import EXTRA, locked_by
+from collector.folder import EXTRA, locked_by, unusable
 from collector.store import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ class Engine:
         """Open the folder, made if missing, for this process alone.
 
         Raises:
-            StoreUnavailable: chdb is missing, another process holds the folder, or this process
-                has another one open.
+            StoreUnavailable: chdb is missing, the folder cannot be used, another process holds it,
+                or this process has another one open.
         """
         connect = _connect()
-        folder.mkdir(parents=True, exist_ok=True)
+        if why := unusable(folder):
+            raise StoreUnavailable(f"store.embedded: {why}")
         path = str(folder.resolve())
         holder = locked_by(folder)
         try:

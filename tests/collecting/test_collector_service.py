@@ -9,11 +9,15 @@ import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from collecting.answers import DONE, event, finish, text, usage
 from collecting.records import accounting, exchange
 
+from collector.folder import unusable
+from collector.service import run
+from collector.settings import Embedded, Settings
 from collector.store import StoreError, StoreSettings, connect, store_errors
 from shadow.exchange import encode
 from shadow.stream import Message
@@ -180,3 +184,35 @@ def test_a_damaged_log_is_dead_letters_and_goes_on(folder):
     assert next(reason for reason, worker, _ in letters if worker).startswith(
         "a damaged batch of 2"
     )
+
+
+def unusable_folders(folder):
+    """Name → the folder that is made unusable, and what is said of it."""
+    (folder / "file").write_text("x")
+    return {
+        "a file": (folder / "file", "it is a file"),
+        "below a file": (folder / "file" / "store", "Not a directory"),
+        "where nobody writes": (Path("/proc/nowhere/store"), "No such file"),
+    }
+
+
+@pytest.mark.parametrize("part", ["store", "stream"])
+@pytest.mark.parametrize("kind", ["a file", "below a file", "where nobody writes"])
+def test_a_folder_that_cannot_be_used_is_one_line(folder, capsys, monkeypatch, part, kind):
+    """Named, with what is the matter; status 75, since somebody may mend it."""
+    monkeypatch.setattr("os.nice", lambda _by: None)  # of this process
+    bad, said = unusable_folders(folder)[kind]
+    places = {"store": folder / "store", "stream": folder / "stream"} | {part: bad}
+    settings = Settings(
+        places["stream"], Embedded(places["store"], ("127.0.0.1", 0)), 1.0, 1.0, "text"
+    )
+    assert run(settings) == 75
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"shadow collect: {part}.embedded: the folder {bad}: ")
+    assert said in line
+
+
+def test_a_folder_that_this_user_may_not_write_is_said(folder, monkeypatch):
+    """Whoever runs the tests may write everywhere, so the system's answer is put in its place."""
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert unusable(folder) == f"the folder {folder}: this user may not read and write it"
