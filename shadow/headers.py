@@ -1,13 +1,15 @@
 """An arm's request: built from the client's, never relayed.
 
 The end-to-end fields stay in their order and spelling, without those that must not travel: the
-client's credentials, what steers one engine's scheduler, what belongs to the client's connection,
-and digests, which speak of a body that an arm's configuration may change.
+client's credentials (those in the query too), what steers one engine's scheduler, what belongs to
+the client's connection, and digests, which speak of a body that an arm's configuration may change.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+from shadow.query import without_secrets
 
 if TYPE_CHECKING:
     from shadow.config.upstream import HeaderChanges
@@ -71,7 +73,10 @@ class ArmHeaders:
     def build(self, head: RequestHead, length: int) -> bytes:
         """The head of the arm's request with a body of `length` bytes."""
         kept = self._kept
-        lines = [b"%b %b%b HTTP/1.1" % (head.method, self._prefix, head.target), self._first]
+        target = head.target
+        if b"?" in target:
+            target = without_secrets(target)[0]
+        lines = [b"%b %b%b HTTP/1.1" % (head.method, self._prefix, target), self._first]
         for line in head.lines[1:]:
             name = line[: line.find(b":")]
             keep = kept.get(name)
@@ -86,7 +91,10 @@ class ArmHeaders:
         kept = self._kept
         there = {line[: line.find(b":")] for line in head.lines[1:]}
         gone = {_plain(name) for name in there if not kept.get(name)} & self._removed
-        return [f"header:{name}" for name in (sorted(gone.union(self._set)) if gone else self._set)]
+        said = [f"header:{name}" for name in (sorted(gone.union(self._set)) if gone else self._set)]
+        if b"?" in head.target:
+            said += [f"query:{name}" for name in dict.fromkeys(without_secrets(head.target)[1])]
+        return said
 
     def _judge(self, name: bytes) -> bool:
         keep = _plain(name) not in self._left_out

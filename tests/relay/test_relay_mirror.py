@@ -202,7 +202,7 @@ async def test_an_arm_s_request_is_built():
         b"Trailer: T\r\nX-Tenant: t\r\nUser-Agent: ua\r\n"
     )
     request = (
-        b"POST /v1/chat/completions?key=1 HTTP/1.1\r\nHost: h\r\n"
+        b"POST /v1/chat/completions?key=1&user=2 HTTP/1.1\r\nHost: h\r\n"
         + fields
         + b"Connection: x-mine\r\nX-Mine: 1\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n"
         + b'3\r\n{"a\r\n5\r\n": 1}\r\n0\r\nT: v\r\n\r\n'
@@ -229,7 +229,7 @@ async def test_an_arm_s_request_is_built():
             port = arm.port
     assert fields in primary.connections[0].received
     assert arm.connections[0].received == (
-        b"POST /base/v1/chat/completions?key=1 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+        b"POST /base/v1/chat/completions?user=2 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
         b"X-Keep: 1\r\nUser-Agent: ua\r\nContent-Length: 8\r\nx-shadow-arm: fp8\r\n"
         b'authorization: Bearer mine\r\nx-new: n\r\n\r\n{"a": 1}' % port
     )
@@ -237,7 +237,8 @@ async def test_an_arm_s_request_is_built():
     assert by_primary.request == b'{"a": 1}'
     assert by_primary.path == "/v1/chat/completions"
     assert by_primary.request_changes == []
-    assert "header:authorization" in by_arm.request_changes
+    assert {"header:authorization", "query:key"} <= set(by_arm.request_changes)
+    assert primary.connections[0].received.startswith(b"POST /v1/chat/completions?key=1&user=2 ")
     assert {"header:x-tenant", "header:x-new", "header:cookie"} <= set(by_arm.request_changes)
     assert by_arm.request is None
     assert b"secret" not in by_primary.model_dump_json().encode()

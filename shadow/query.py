@@ -1,0 +1,77 @@
+"""A request target's query without what opens doors: keys and signatures are the client's."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+SECRETS: Final = frozenset(
+    {
+        b"access-key",
+        b"access-token",
+        b"api-key",
+        b"api-token",
+        b"apikey",
+        b"auth",
+        b"auth-token",
+        b"authorization",
+        b"client-secret",
+        b"code",
+        b"credential",
+        b"credentials",
+        b"id-token",
+        b"jwt",
+        b"key",
+        b"passwd",
+        b"password",
+        b"pwd",
+        b"refresh-token",
+        b"secret",
+        b"session-token",
+        b"sig",
+        b"signature",
+        b"subscription-key",
+        b"token",
+        b"x-amz-credential",
+        b"x-amz-security-token",
+        b"x-amz-signature",
+        b"x-api-key",
+        b"x-goog-api-key",
+        b"x-goog-credential",
+        b"x-goog-signature",
+    }
+)
+"""Parameters that do not travel: in small letters, `_` read as `-`."""
+MAX_PARAMETERS: Final = 256
+"""A query of more is not looked through on the loop: nothing of it travels."""
+ALL: Final = "*"
+_SEPARATOR: Final = re.compile(rb"([&;])")
+
+
+def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
+    """The target without secret parameters, and their names; what stays keeps bytes and order."""
+    path, mark, query = target.partition(b"?")
+    if not mark:
+        return target, []
+    if query.count(b"&") + query.count(b";") >= MAX_PARAMETERS:
+        return path, [ALL]
+    parts = _SEPARATOR.split(query)
+    gone: list[str] = []
+    kept: list[bytes] = []
+    for at in range(0, len(parts), 2):
+        name = _plain(parts[at])
+        if name in SECRETS:
+            gone.append(name.decode("ascii"))
+        else:
+            kept += parts[at - 1 : at + 1] if kept else parts[at : at + 1]
+    if not gone:
+        return target, []
+    return (path + b"?" + b"".join(kept) if kept else path), gone
+
+
+def _plain(parameter: bytes) -> bytes:
+    name = parameter.partition(b"=")[0]
+    if b"%" in name or b"+" in name:
+        name = unquote_to_bytes(name.replace(b"+", b" "))
+    return name.strip().lower().replace(b"_", b"-")

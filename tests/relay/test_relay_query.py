@@ -1,0 +1,57 @@
+"""No key in a query reaches an arm, and nothing else of the query changes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shadow.query import MAX_PARAMETERS, SECRETS, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("target", "kept", "gone"),
+    [
+        (b"/v1/x", b"/v1/x", []),
+        (b"/v1/x?", b"/v1/x?", []),
+        (b"/v1/x?a=1&&b;c=%7E&keys=1&a=2", b"/v1/x?a=1&&b;c=%7E&keys=1&a=2", []),
+        (b"/v1/x?key=s", b"/v1/x", ["key"]),
+        (b"/v1/x?a=1&API_Key=s&b=%20", b"/v1/x?a=1&b=%20", ["api-key"]),
+        (b"/v1/x?api-key=s&b", b"/v1/x?b", ["api-key"]),
+        (b"/v1/x?%6Bey=s&b", b"/v1/x?b", ["key"]),
+        (b"/v1/x?a=1;token=s&b", b"/v1/x?a=1&b", ["token"]),
+        (b"/v1/x?sig=s&sv=1&code=t&Signature=u", b"/v1/x?sv=1", ["sig", "code", "signature"]),
+        (b"/v1/x?token", b"/v1/x", ["token"]),
+        (b"/v1/x?access_token=a?b=c&d", b"/v1/x?d", ["access-token"]),
+    ],
+)
+def test_secrets_do_not_travel(target, kept, gone):
+    """By name, in whatever case and coding; the others keep their bytes and order."""
+    assert without_secrets(target) == (kept, gone)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*sorted(SECRETS), b"a", b"model", b"%41"]),
+            st.sampled_from([b"", b"=", b"=v%20"]),
+        ),
+        max_size=12,
+    )
+)
+def test_what_stays_is_what_came(parameters):
+    """The query of what is no secret, joined as it was."""
+    joined = b"&".join(name + value for name, value in parameters)
+    kept = [name + value for name, value in parameters if name not in SECRETS]
+    target, gone = without_secrets(b"/p?" + joined)
+    assert len(gone) == len(parameters) - len(kept)
+    if gone:
+        assert target == (b"/p?" + b"&".join(kept) if kept else b"/p")
+    else:
+        assert target == b"/p?" + joined
+
+
+def test_a_query_without_end_goes_as_a_whole():
+    """It would hold the loop."""
+    assert without_secrets(b"/p?" + b"a&" * MAX_PARAMETERS) == (b"/p", ["*"])
