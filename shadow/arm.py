@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from shadow.relay.pool import Pool
 
 if TYPE_CHECKING:
     from shadow.config.operations import Limits
+    from shadow.config.subject import Subject
     from shadow.config.upstream import Arm as Settings
     from shadow.held import Held
     from shadow.ports import Ledger, Publisher
@@ -22,27 +24,33 @@ if TYPE_CHECKING:
     from shadow.relay.upstream import Upstream
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the arms of a mirror have in common."""
+
+    origin: Origin
+    limits: Limits
+    ledger: Ledger
+    publisher: Publisher
+    lookup: Lookup
+    turns: Turns
+    held: Held
+    subject: Subject | None
+
+
 class Arm:
     """See the module."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: Settings,
-        limits: Limits,
-        origin: Origin,
-        ledger: Ledger,
-        publisher: Publisher,
-        lookup: Lookup,
-        turns: Turns,
-        held: Held,
-    ) -> None:
+    def __init__(self, name: str, settings: Settings, shared: Shared) -> None:
+        limits = shared.limits
         self.name = name
         self.sample = settings.sample
-        self.pool = Pool(f"arms.{name}", settings, limits.header_bytes, lookup, turns, sacred=False)
+        self.pool = Pool(
+            f"arms.{name}", settings, limits.header_bytes, shared.lookup, shared.turns, sacred=False
+        )
         self.headers = ArmHeaders(name, self.pool.authority, self.pool.prefix, settings.headers)
-        self.ledger = ledger
-        self.publisher = publisher
+        self.ledger = shared.ledger
+        self.publisher = shared.publisher
         self.open: dict[ArmRequest, None] = {}
         """In the order of their starts, which is the order of their deadlines."""
         self.sampled = (name, "eligible", ""), (name, "sampled", "")
@@ -50,14 +58,15 @@ class Arm:
         self._concurrency = settings.concurrency
         self._deadline_ns = int(settings.deadline * 1e9)
         self.side = Side(
-            origin,
+            shared.origin,
             name,
             settings.role,
             1 / settings.sample if settings.sample else 1.0,
             self.headers,
             limits.answer_bytes,
             limits.answer_tail,
-            held,
+            shared.held,
+            shared.subject,
         )
 
     def start(self, request: Request) -> ArmRequest | None:

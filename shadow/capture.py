@@ -17,9 +17,12 @@ from shadow.facts import request_facts
 from shadow.held import Held
 from shadow.redact import recorded_path, redacted
 from shadow.stream import Message
+from shadow.subject import subject_in
 from shadow.wire import Moving, fixed_part, written
 
 if TYPE_CHECKING:
+    from shadow.config.subject import Subject
+    from shadow.exchange import Headers
     from shadow.headers import ArmHeaders
     from shadow.relay.answer import AnswerHead
     from shadow.relay.head import RequestHead
@@ -62,12 +65,21 @@ class Request:
     captures: int = 0
     """How many of it the loop still holds."""
     _facts: dict[str, object] | None = field(default=None, repr=False)
+    _subject: str | None = field(default=None, repr=False)
+    _subject_known: bool = field(default=False, repr=False)
 
     def facts(self) -> dict[str, object]:
         """Parsed once, in the sender thread."""
         if self._facts is None:
             self._facts = request_facts(self.body)
         return self._facts
+
+    def subject(self, by: Subject | None) -> str | None:
+        """Whose it is, hashed once, in the sender thread; None where nothing says it."""
+        if by is not None and not self._subject_known:
+            self._subject = subject_in(self.head.lines[1:], by.header.encode(), by.salt)
+            self._subject_known = True
+        return self._subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,8 @@ class Side:
     answer_bytes: int
     answer_tail: int
     held: Held = field(default_factory=Held, repr=False)
+    subject: Subject | None = field(default=None, repr=False)
+    """By which field a person's records are found."""
     first_bytes: int = field(init=False, repr=False)
     """What of an answer may be kept unasked."""
     fixed: bytes = field(init=False, repr=False)
@@ -277,7 +291,7 @@ class Capture:
             "path": recorded_path(request.head.target),
             "status": None if self.head is None else self.head.status,
             "headers": [] if self.head is None else redacted(self.head.lines[1:]),
-            "request_headers": redacted(request.head.lines[1:]) if primary else [],
+            "request_headers": self._request_headers() if primary else [],
             "request": deflated(request.body) if primary else None,
             "request_facts": request.facts(),
             "request_changes": side.headers.changes(request.head) if side.headers else [],
@@ -286,10 +300,16 @@ class Capture:
             "truncated_bytes": truncated,
             "tail_bytes": tail,
             "in_flight": self.in_flight,
+            "subject": request.subject(side.subject),
             "transport": self.transport,
             "error": self.error,
         }
         return Message(request.pair_id.encode(), written(side.fixed, moving))
+
+    def _request_headers(self) -> Headers:
+        """The client's; what names the person is never among them, were it on the list."""
+        fields, by = redacted(self.request.head.lines[1:]), self._side.subject
+        return fields if by is None else [f for f in fields if f[0].lower() != by.header]
 
     def _body(self) -> tuple[bytes | bytearray, int, int]:
         """(kept bytes, how many are missing before the tail, the tail's length if any are)."""

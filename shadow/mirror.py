@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from shadow.arm import Arm
+from shadow.arm import Arm, Shared
 from shadow.capture import CAPTURE_BYTES, Origin, Request, Side
 from shadow.held import Held
 from shadow.plan import PRIMARY, Plan
@@ -35,11 +35,18 @@ class Mirror:
         self.totals = ports.totals
         self.draining = False
         self.held = Held(config.limits.mirror_bytes, publisher)
-        turns = Turns()  # one for all arms: what they cost together is bounded
-        self.arms = [
-            Arm(name, arm, config.limits, origin, ledger, publisher, ports.lookup, turns, self.held)
-            for name, arm in config.arms.items()
-        ]
+        subject = config.subject
+        shared = Shared(
+            origin,
+            config.limits,
+            ledger,
+            publisher,
+            ports.lookup,
+            Turns(),  # one for all arms: what they cost together is bounded
+            self.held,
+            subject,
+        )
+        self.arms = [Arm(name, arm, shared) for name, arm in config.arms.items()]
         highest = max((arm.sample for arm in self.arms), default=0.0)
         self.primary = Side(
             origin,
@@ -50,6 +57,7 @@ class Mirror:
             config.limits.answer_bytes,
             config.limits.answer_tail,
             self.held,
+            subject,
         )
         self.request_bytes = config.limits.request_bytes
         self._paths = frozenset(path.encode() for path in config.mirror_paths)

@@ -45,6 +45,7 @@ class Moving(TypedDict):
     truncated_bytes: int
     tail_bytes: int
     in_flight: int
+    subject: str | None
     transport: str
     error: str | None
 

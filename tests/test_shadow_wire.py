@@ -32,7 +32,7 @@ EXCHANGES = st.builds(
     ),
     request_changes=st.lists(TEXT, max_size=3), body=st.binary(max_size=400),
     captured_bytes=NS, truncated_bytes=NS, tail_bytes=NS, in_flight=NS,
-    weight=st.floats(1, 1e6), transport=TEXT, error=st.none() | TEXT,
+    weight=st.floats(1, 1e6), subject=st.none() | TEXT, transport=TEXT, error=st.none() | TEXT,
 )  # fmt: skip
 FIXED = ("experiment", "config_hash", "arm", "role", "worker", "boot_id", "weight")
 

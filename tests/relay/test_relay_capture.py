@@ -131,7 +131,7 @@ def test_what_is_recorded(primary):
     assert exchange.headers == [("Server", "x")]
     assert exchange.request == (b'{"model":"m","n":1}' if primary else None)
     assert exchange.request_headers == ([("User-Agent", "ua")] if primary else [])
-    assert exchange.request_changes == ([] if primary else ["header:cookie"])
+    assert exchange.request_changes == ([] if primary else ["header:cookie", "query:key"])
     assert exchange.request_facts.model == "m"
 
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 import pytest
 from relay.raw import answering, client, in_loop, proxy, until, upstream
 
+from shadow.subject import subject_of
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EVENTS = [b"data: %d\n\n" % n for n in range(5)]
 STREAM = (
@@ -244,6 +246,47 @@ async def test_an_arm_s_request_is_built():
     assert b"secret" not in by_primary.model_dump_json().encode()
     assert by_primary.pair_id == by_arm.pair_id
     assert by_primary.arrived_at == by_arm.arrived_at
+
+
+@pytest.mark.parametrize("header", ["x-user-id", "user-agent"])
+@in_loop
+async def test_every_record_of_a_request_says_whose_it_is(header):
+    """A salted hash of the configured field, the same on each arm's; its value nowhere, not even
+    where the field is one that would be recorded."""
+    fields = b"%b: alice-4711 \r\n" % header.encode().title()
+    salt = "a salt of enough characters"
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(
+            primary.url,
+            {"fp8": candidate.url, "int4": candidate.url},
+            subject={"header": header, "salt": salt},
+        ) as stage,
+        client(stage.port) as user,
+    ):
+        for request in (chat(fields=fields), chat()):
+            await user.write(request)
+            await user.exactly(len(OK))
+        exchanges = await stage.publisher.wait_for(6)
+    expected = subject_of(b"alice-4711", salt)
+    assert [exchange.subject for exchange in exchanges] == [expected] * 3 + [None] * 3
+    assert not any("alice" in exchange.model_dump_json() for exchange in exchanges)
+
+
+@in_loop
+async def test_without_a_configured_field_nobody_is_told():
+    """No subject, whatever the request says."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(chat(fields=b"x-user-id: alice\r\n"))
+        await user.exactly(len(OK))
+        exchanges = await stage.publisher.wait_for(2)
+    assert [exchange.subject for exchange in exchanges] == [None, None]
 
 
 SKIPPED = {
