@@ -59,6 +59,11 @@ class Cut:
         return int(self.windows.starts[-1]) + 1
 
     @property
+    def histograms(self) -> tuple[str, int]:
+        """Which histograms it reads: its metric's, over its own full blocks."""
+        return self.metric.name, self.until_s
+
+    @property
     def p(self) -> float | None:
         """Which quantile, if it is one."""
         return quantile_of(self.statistic)
@@ -143,7 +148,7 @@ def _quantiles(client: Client, contrast: Contrast, cuts: Mapping[str, Cut]) -> d
         return {}
     totals = _histograms(client, contrast, cuts)
     edges = {
-        name: [log_quantile(side, cut.p or 0) / BIN for side in totals[cut.metric.name]]
+        name: [log_quantile(side, cut.p or 0) / BIN for side in totals[cut.histograms]]
         for name, cut in cuts.items()
     }
     known = {name: pair for name, pair in edges.items() if np.isfinite(pair).all()}
@@ -154,7 +159,7 @@ def _quantiles(client: Client, contrast: Contrast, cuts: Mapping[str, Cut]) -> d
             cut.block,
             cut.span_s,
             cut.p or 0,
-            totals[cut.metric.name],
+            totals[cut.histograms],
             below.get(name, (0 * cut.windows.n, 0 * cut.windows.n)),
         )
         for name, cut in cuts.items()
@@ -163,16 +168,16 @@ def _quantiles(client: Client, contrast: Contrast, cuts: Mapping[str, Cut]) -> d
 
 def _histograms(
     client: Client, contrast: Contrast, cuts: Mapping[str, Cut]
-) -> dict[str, tuple[Histogram, Histogram]]:
-    """This arm's and the reference's, by metric."""
-    untils = {cut.metric.name: cut.until_s for cut in cuts.values()}
-    parameters = {"metrics": list(untils), "untils": list(untils.values())}
+) -> dict[tuple[str, int], tuple[Histogram, Histogram]]:
+    """This arm's and the reference's, by metric and `until`."""
+    wanted = sorted({cut.histograms for cut in cuts.values()})
+    parameters = {"metrics": [name for name, _ in wanted], "untils": [at for _, at in wanted]}
     rows = client.query(
         sql("histograms"), parameters={**_scope(contrast), **parameters}
     ).result_rows
     return {
-        name: (_histogram(here, beyond), _histogram(there, reference_beyond))
-        for name, here, there, beyond, reference_beyond in rows
+        (name, until): (_histogram(here, beyond), _histogram(there, reference_beyond))
+        for name, until, here, there, beyond, reference_beyond in rows
     }
 
 

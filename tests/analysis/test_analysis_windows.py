@@ -478,3 +478,25 @@ def test_a_changed_policy_counts_from_its_start(world):
         f"SELECT detail FROM events WHERE experiment = '{world.experiment}' AND comparison = 'other' AND kind = 'comparison_started'"
     ).result_rows
     assert [(json.loads(text)["attempt"]) for (text,) in detail] == [2]
+
+
+def test_a_statistic_does_not_depend_on_what_else_is_asked_for(world):
+    """Quantiles of one metric have blocks of different lengths: each reads its own windows."""
+    settings = world.settings(control=None)
+    world.traffic(45, 22, {"fp8": {"tpot": 1.1}})
+    world.store()
+    world.heard(46, None)
+    look(world.client, settings, Memory(), T0 + 47 * S, whole=True)
+    contrast = Contrast(settings.experiment, settings.comparisons["fp8"], "fp8", "primary")
+    names = ["tpot.p50", "tpot.p95", "tpot.p99", "e2e.p95", "e2e.p50"]
+    blocks = settings.policy.blocks
+    alone = {name: samples(world.client, contrast, [name], blocks).get(name) for name in names}
+    for asked in (names, names[::-1]):
+        together = samples(world.client, contrast, asked, blocks)
+        for name in names:
+            mine, other = alone[name], together.get(name)
+            assert (mine is None) == (other is None)
+            if mine is not None:
+                assert mine.estimate == other.estimate, name
+                assert np.array_equal(mine.influences, other.influences), name
+                assert abs(mine.influences.sum()) < 0.05, name
