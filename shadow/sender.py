@@ -9,13 +9,18 @@ Rules:
 4. `StreamFull` drops the batch (`log_full`), `MessageTooLarge` what it names (`record_too_large`).
    `StreamUnavailable` keeps the batch: connect again, with a capped backoff, until it is stored
    or the process gives up.
+5. What the stream has on its own disk only (`spooled`) is captured, but the low water stays behind
+   it: of each 256 messages the oldest request's token is held until all have gone on. Every token
+   would be a hundred bytes a message, and a millisecond of the ledger's lock a second.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -31,8 +36,16 @@ SLICE_SECONDS = 0.0004
 PAUSE_SECONDS = 0.0004
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 5.0
+STEP_MESSAGES = 256
 
 _log = structlog.get_logger("shadow.sender")
+
+
+@dataclass(slots=True)
+class _Step:
+    messages: int = 0
+    token: int | None = None
+    """The oldest request's among them."""
 
 
 class Abandoned(Exception):
@@ -55,6 +68,10 @@ class Sender:
         self._max_record_bytes = max_record_bytes
         self._producer: Producer | None = None
         self._complaints: set[str] = set()
+        self._steps: deque[_Step] = deque()
+        """The last messages, from the oldest that may still be spooled."""
+        self._waiting = 0
+        """How many they are."""
         self.last_error: str | None = "not connected yet"
 
     @property
@@ -77,12 +94,42 @@ class Sender:
             raise
         for index, reason in refused.items():
             self.drop(going[index][0], reason)
-        stored = (item for index, (item, _) in enumerate(going) if index not in refused)
+        stored = [item for index, (item, _) in enumerate(going) if index not in refused]
+        self._hold_spooled(stored)
         self._ledger.captured((item.arm, item.token) for item in stored)
 
     def account(self, record: Accounting) -> bool:
         """Store an accounting record; False: the log is full, the next record says it all."""
-        return not self._store([Message(record.worker.encode(), encode(record))])
+        refused = self._store([Message(record.worker.encode(), encode(record))])
+        self._hold_spooled([] if refused else [None])
+        return not refused
+
+    def _hold_spooled(self, stored: Sequence[Publishable | None]) -> None:
+        """Hold what waits on the stream's disk, let go of what went on; None is an accounting."""
+        spooled = getattr(self._producer, "spooled", None)
+        if spooled is None:
+            return
+        waits = spooled()
+        if stored and (waits or self._steps):
+            self._join(stored)
+        while self._steps and self._waiting - self._steps[0].messages >= waits:
+            gone = self._steps.popleft()
+            self._waiting -= gone.messages
+            if gone.token is not None:
+                self._ledger.release(gone.token)
+
+    def _join(self, stored: Sequence[Publishable | None]) -> None:
+        if not self._steps or self._steps[-1].messages + len(stored) > STEP_MESSAGES:
+            self._steps.append(_Step())
+        step = self._steps[-1]
+        step.messages += len(stored)
+        self._waiting += len(stored)
+        oldest = min((item.token for item in stored if item is not None), default=None)
+        if oldest is not None and (step.token is None or oldest < step.token):
+            self._ledger.hold(oldest)
+            if step.token is not None:
+                self._ledger.release(step.token)
+            step.token = oldest
 
     def drop(self, item: Publishable, reason: DropReason) -> None:
         """Count an item whose sequence was given, and let its request go. Any thread."""

@@ -149,3 +149,66 @@ def test_accounting_says_whether_it_was_stored(sender, ledger, memory):
     assert sender.account(ledger.snapshot(2))
     assert [message.key for message in memory.messages] == [b"0"]
     assert not any(isinstance(record, Exchange) for record in memory.records)
+
+
+def test_what_is_spooled_holds_the_low_water(memory, ledger, sender, send, item):
+    """Captured once it is on the disk, and open until it has gone on, in order; what a former
+    process left is older than anything of ours, and accounting has no token."""
+    waiting = [0]
+    memory.spooled = lambda: waiting[0]
+    send(item())
+    assert ledger.low_water(99) == 99
+    waiting[0] = 2 + 3  # three of a former process
+    send(item(), item())
+    assert ledger.low_water(99) == 1
+    waiting[0] = 1 + 3
+    assert sender.account(ledger.snapshot(5))
+    waiting[0] = 2  # one of ours and the accounting
+    assert sender.account(ledger.snapshot(6))
+    waiting[0] = 1
+    send(item())
+    assert ledger.low_water(99) == 1
+    waiting[0] = 0
+    assert sender.account(ledger.snapshot(7))
+    assert ledger.low_water(99) == 99
+    assert not sender._steps
+    assert sender._waiting == 0
+
+
+def test_a_record_says_that_what_it_counts_is_spooled(memory, ledger, sender, send, item, counted):
+    """`low_water` of the accounting record that follows is the spooled request's arrival."""
+    memory.spooled = lambda: 1
+    send(item())
+    assert counted() == {"sampled": 1, "captured": 1}
+    assert ledger.snapshot(10**12).low_water == 1
+    memory.spooled = lambda: 0
+    sender.account(ledger.snapshot(10**12))
+    assert ledger.snapshot(10**12).low_water == 10**12 - 10**8
+
+
+def test_a_new_connection_knows_what_still_waits(memory, ledger, sender, send, item):
+    """The folder that is opened again counts the same messages: their tokens go on waiting."""
+    memory.spooled = lambda: 2
+    send(item(), item())
+    memory.failures = [StreamUnavailable("the folder is away")]
+    memory.spooled = lambda: 3
+    send(item())
+    assert ledger.low_water(99) == 1
+    memory.spooled = lambda: 0
+    sender.account(ledger.snapshot(1))
+    assert ledger.low_water(99) == 99
+
+
+def test_a_long_outage_holds_few_tokens(memory, ledger, send, item):
+    """Ten thousand spooled messages, forty tokens; they go one step after the other."""
+    waiting = [0]
+    memory.spooled = lambda: waiting[0]
+    for _ in range(200):
+        waiting[0] += 50
+        send(*(item() for _ in range(50)))
+    assert len(ledger._arrivals) <= 40
+    for waits in (5000, 100, 0):
+        waiting[0] = waits
+        send()
+        assert (waits // 256) <= len(ledger._arrivals) <= (waits + 255) // 250 + 1
+    assert not ledger._arrivals
