@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.closing import DEAD_AFTER_NS
+from analysis.closing import SILENT_AFTER_NS
 from analysis.queries import sql
 from analysis.settings import Settings
 
@@ -33,7 +33,7 @@ def behind(client: Client, settings: Settings, arm: str, now_ns: int) -> str | N
             "comparison": settings.comparisons[arm],
             "arm": arm,
             "due_ns": due_ns,
-            "dead_ns": now_ns - DEAD_AFTER_NS,
+            "dead_ns": now_ns - SILENT_AFTER_NS,
         },
     ).result_rows
     if not rows:

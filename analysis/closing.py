@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 DEAD_AFTER_NS = 30 * 10**9
-"""Without a record for so long a worker is dead."""
+"""A worker is dead when others were heard of for so long after its last record."""
+SILENT_AFTER_NS = 300 * 10**9
+"""With nobody heard of it may be the collector that is away: patience, before they are dead."""
 PATIENCE_NS = 5 * 10**9
 """A mark that is not reached by then is given up for the worker's newest one."""
 GONE_AFTER_NS = 60 * 10**9
@@ -57,14 +59,20 @@ class Progress:
 
 
 def live(boots: Iterable[Boot], now_ns: int) -> dict[str, Boot]:
-    """Boots that may still send something: each worker's newest, not final, heard of lately."""
+    """Boots that may still send something: each worker's newest, not final, heard of lately.
+
+    Lately: as the store hears it. A collector that lags makes nobody dead.
+    """
     newest: dict[str, Boot] = {}
     for boot in sorted(boots, key=lambda boot: boot.at_ns):
         newest[boot.worker] = boot
+    heard_ns = max((boot.at_ns for boot in newest.values()), default=now_ns)
     return {
         boot.boot_id: boot
         for boot in newest.values()
-        if not boot.final and now_ns - boot.at_ns <= DEAD_AFTER_NS
+        if not boot.final
+        and heard_ns - boot.at_ns <= DEAD_AFTER_NS
+        and now_ns - boot.at_ns <= SILENT_AFTER_NS
     }
 
 

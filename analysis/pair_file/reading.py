@@ -17,6 +17,7 @@ SIDES = 3
 """Primary, candidate, control."""
 ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
 """Keys that hold something else than one metric's three values."""
+YEAR_2100_S = 4_102_444_800
 NOT_NEGATIVE = "wants three values, each a number that is not negative or null"
 TWO_COUNTS = "wants expected and received, two counts"
 WORDS = {"ok": "true, false or null"}
@@ -135,6 +136,8 @@ def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Mapping[str, Kind
     """Append one pair to its candidate's rows."""
     candidate, pair_id = (_word(tree, key) for key in ("candidate", "pair_id"))
     at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
+    if not 0 <= at_s < YEAR_2100_S:
+        raise _Wrong("at: wants seconds since 1970, UTC (are these milliseconds?)")
     if weight <= 0:
         raise _Wrong("weight: must be above 0")
     values = {

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.closing import DEAD_AFTER_NS, Boot, Progress, Stored, live, marks, settle, watermark
+from analysis.closing import (
+    DEAD_AFTER_NS,
+    SILENT_AFTER_NS,
+    Boot,
+    Progress,
+    Stored,
+    live,
+    marks,
+    settle,
+    watermark,
+)
 
 S = 10**9
 BOOT = Boot("w1", "b1", 100 * S, 10, 0, 98 * S, False)
@@ -32,18 +42,28 @@ def test_the_slowest_worker_decides():
     stored = {"b1": Stored(10, 99 * S), "b2": Stored(10, 99 * S)}
     assert closes([BOOT, other], stored) == 90
     assert closes([BOOT], {**stored, "b3": Stored(0, 100 * S)}) is None
-    assert closes([BOOT], {**stored, "b3": Stored(0, 100 * S)}, now=131 * S) == 101
+    assert closes([BOOT], {**stored, "b3": Stored(0, 100 * S)}, now=131 * S) == 98
 
 
 def test_the_dead_hold_nothing_back():
-    """Silent for 30 s, a newer boot of the same worker, or final: windows close without it."""
+    """Silent while another speaks, a newer boot of its worker, or final: it holds nothing back."""
     gap = {"b1": Stored(3, 99 * S)}
-    assert closes([BOOT], gap, now=BOOT.at_ns + DEAD_AFTER_NS) is None
-    assert closes([BOOT], gap, now=BOOT.at_ns + DEAD_AFTER_NS + 1) == 100
+    other = Boot("w2", "b2", BOOT.at_ns + DEAD_AFTER_NS, 0, 0, BOOT.at_ns + DEAD_AFTER_NS, False)
+    later = replace(other, at_ns=other.at_ns + 1)
+    assert closes([BOOT, other], gap, now=other.at_ns) is None
+    assert closes([BOOT, later], gap, now=later.at_ns) == other.at_ns / S
     final = replace(BOOT, final=True, low_water_ns=None)
     assert closes([final], gap) == 100
     newer = Boot("w1", "b2", 101 * S, 0, 0, 101 * S, False)
     assert closes([BOOT, newer], gap) == 101
+
+
+def test_a_collector_that_lags_makes_nobody_dead():
+    """Nobody heard of: it may be the collector. Only after minutes is it taken for the workers."""
+    gap = {"b1": Stored(3, 99 * S)}
+    assert closes([BOOT], gap, now=BOOT.at_ns + 10 * DEAD_AFTER_NS) is None
+    assert closes([BOOT], gap, now=BOOT.at_ns + SILENT_AFTER_NS) is None
+    assert closes([BOOT], gap, now=BOOT.at_ns + SILENT_AFTER_NS + 1) == 100
 
 
 def test_under_load_a_mark_stands_still_until_it_is_reached():

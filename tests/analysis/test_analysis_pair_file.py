@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -219,6 +220,7 @@ GOOD = json.dumps(lines(1)[0])
         (GOOD.replace('"pair_id"', '"id"'), "pair_id: must be stated"),
         (GOOD.replace('"at": 1796036480.0', '"at": null'), "at: must be stated"),
         (GOOD.replace('"weight": 1.0', '"weight": 0'), "weight: must be above 0"),
+        (re.sub(r'"at": [0-9.]+', '"at": 1796036480123', GOOD), "milliseconds"),
         (GOOD.replace("[true, true, true]", "[true, true]"), "ok: wants three values"),
         (GOOD.replace("[true, true, true]", "[1, 1, 1]"), "ok: wants three values"),
         (GOOD.replace("[null, 0, 0]", "[null, 2, 0]"), "mismatch: wants three values"),

@@ -31,8 +31,8 @@ FOREVER = Retention(10**8, 10**8)
 def client(tmp_path_factory) -> Iterator[object]:
     """The store as the service meets it: ClickHouse's HTTP interface over the embedded engine."""
     folder = tmp_path_factory.mktemp("store")
-    with EmbeddedStore.open(folder, ("127.0.0.1", 0), "shadow", "default", "") as store:
-        made = connect(StoreSettings(store.url, "shadow", "default", ""))
+    with EmbeddedStore.open(folder, ("127.0.0.1", 0), "shadow", "default", "s3cret") as store:
+        made = connect(StoreSettings(store.url, "shadow", "default", "s3cret"))
         migrate(made, "shadow", FOREVER)
         yield made
         made.close()

@@ -10,10 +10,12 @@ import re
 import signal
 import threading
 import time
+import urllib.request
 
 from end_to_end.stage import answers, ask, chat, crowd, engine, stage, until
 
 QUICK = {"ttft_ms": 5, "itl_ms": 2, "tokens": 20}
+WAITING = {"ttft_ms": 800, "itl_ms": 2, "tokens": 20}
 
 
 def text_of(raw: bytes) -> str:
@@ -23,6 +25,13 @@ def text_of(raw: bytes) -> str:
         for match in re.findall(rb"^data: (\{.*\})\r?$", raw, re.MULTILINE)
         if json.loads(match)["choices"]
     )
+
+
+def sampled(running) -> int:
+    """How many requests the proxy has sampled for the candidate, by its own /metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.health}/metrics", timeout=5) as answer:
+        found = re.search(rb'shadow_sampled_total\{arm="fp8"\} ([0-9.e+]+)', answer.read())
+    return int(float(found[1])) if found else 0
 
 
 def settled(running, sampled: int):
@@ -109,18 +118,18 @@ def test_a_drain_loses_nothing_captured(tmp_path):
 def test_a_killed_proxy_is_counted(tmp_path):
     """kill -9 of the proxy under load: what it had sampled and not stored is counted as lost."""
     with (
-        engine(tmp_path, "primary", **QUICK) as primary,
-        engine(tmp_path, "fp8", **QUICK) as candidate,
+        engine(tmp_path, "primary", **WAITING) as primary,
+        engine(tmp_path, "fp8", **WAITING) as candidate,
     ):
         arms = {"fp8": {"role": "candidate", "url": candidate, "sample": 1.0}}
         with stage(tmp_path, primary, arms) as running:
-            asyncio.run(crowd(running.port, 40, 8, "before"))
+            asyncio.run(crowd(running.port, 40, 40, "before"))
 
             async def cut() -> None:
                 tasks = [
                     asyncio.ensure_future(ask(running.port, chat(f"cut {n}"))) for n in range(30)
                 ]
-                await asyncio.sleep(0.03)
+                await asyncio.to_thread(until, lambda: sampled(running) >= 40 + 10)
                 running.kill("proxy")
                 await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -130,7 +139,7 @@ def test_a_killed_proxy_is_counted(tmp_path):
                 30,
                 "a new proxy",
             )
-            asyncio.run(crowd(running.port, 40, 8, "after"))
+            asyncio.run(crowd(running.port, 40, 40, "after"))
 
             def balanced():
                 arms = running.report().get("accounting", {}).get("arms", {})
