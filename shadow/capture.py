@@ -12,13 +12,12 @@ from array import array
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shadow.exchange import deflated
 from shadow.facts import request_facts
 from shadow.held import Held
 from shadow.redact import recorded_path, redacted
 from shadow.stream import Message
 from shadow.subject import subject_in
-from shadow.wire import Moving, fixed_part, written
+from shadow.wire import Large, Moving, fixed_part, put_body, put_marks, written
 
 if TYPE_CHECKING:
     from shadow.config.subject import Subject
@@ -286,16 +285,13 @@ class Capture:
             "first_byte_ns": self._offset(self.first_byte_ns),
             "end_ns": self._offset(self.end_ns),
             "client_wait_ns": self.client_wait_ns,
-            "marks": [(at - base, end) for at, end in zip(self._times, self._ends, strict=True)],
             "method": request.head.method.decode("latin-1"),
             "path": recorded_path(request.head.target),
             "status": None if self.head is None else self.head.status,
             "headers": [] if self.head is None else redacted(self.head.lines[1:]),
             "request_headers": self._request_headers() if primary else [],
-            "request": deflated(request.body) if primary else None,
             "request_facts": request.facts(),
             "request_changes": side.headers.changes(request.head) if side.headers else [],
-            "body": deflated(body),
             "captured_bytes": len(body),
             "truncated_bytes": truncated,
             "tail_bytes": tail,
@@ -304,7 +300,12 @@ class Capture:
             "transport": self.transport,
             "error": self.error,
         }
-        return Message(request.pair_id.encode(), written(side.fixed, moving))
+        large: dict[str, Large] = {}
+        put_marks(moving, large, base, self._times, self._ends)
+        put_body(moving, large, "body", body)
+        if primary:
+            put_body(moving, large, "request", request.body)
+        return Message(request.pair_id.encode(), written(side.fixed, moving, large))
 
     def _request_headers(self) -> Headers:
         """The client's; what names the person is never among them, were it on the list."""
