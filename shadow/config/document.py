@@ -17,6 +17,8 @@ PREFIX = "SHADOW__"
 SECRET_KEYS = frozenset(
     {"password", "token", "sasl_password", "authorization", "x-api-key", "api-key", "salt"}
 )
+_LOOKS = re.compile(r"key|token|secret|auth|cookie|jwt|passw|credential|signature")
+"""A header field that is a secret by its name."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -178,7 +180,10 @@ def _refuse_literal_secrets(node: Any, path: tuple[str, ...]) -> None:
 
 
 def _is_secret(path: tuple[str, ...]) -> bool:
-    return bool(path) and path[-1].lower() in SECRET_KEYS
+    if not path:
+        return False
+    name = path[-1].lower()
+    return name in SECRET_KEYS or (path[-3:-1] == ("headers", "set") and bool(_LOOKS.search(name)))
 
 
 def _resolve(node: Any, env: Mapping[str, str], path: tuple[str, ...]) -> Any:

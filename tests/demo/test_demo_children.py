@@ -113,7 +113,12 @@ def show():
 sys.exit(stage.guarded(show, Path({str(tmp_path)!r})))
 """
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell that runs the tests in the background lets SIGINT be ignored below it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 no thread runs yet
     ) as demo:
         guard = threading.Timer(20, demo.kill)
         guard.start()
