@@ -151,6 +151,17 @@ def test_a_mistake_is_one_line_with_its_path(tmp_path, line, expected):
     assert "hunter2" not in message
 
 
+@pytest.mark.parametrize(
+    "name", ["authorization", "x-goog-api-key", "Proxy-Authorization", "cookie"]
+)
+def test_a_header_that_is_a_secret_by_its_name_stands_in_the_environment(tmp_path, name):
+    """Written out it is refused, and its value is not repeated."""
+    arm = f"{{role: candidate, url: 'http://c', sample: 1, headers: {{set: {{{name}: hunter2}}}}}}"
+    message = mistake(tmp_path, changed(f"arms: {{a: {arm}}}"))
+    assert message.startswith(f"arms.a.headers.set.{name}: a secret stands written out")
+    assert "hunter2" not in message
+
+
 @pytest.mark.parametrize("key", ["capture", "experiment", "primary", "stream", "store"])
 def test_what_must_be_stated_has_no_default(tmp_path, key):
     """A missing key that has no default is named."""
