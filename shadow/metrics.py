@@ -20,6 +20,7 @@ class Totals:
     stale_retries: int = 0
     bad_upstream_framing: int = 0
     connect_failed: int = 0
+    last_connect_error: str = ""
     upstream_lost: int = 0
     """Answers that the primary's connection cut."""
     client_disconnected: int = 0

@@ -217,7 +217,7 @@ class Passage:
 
     def connect_failed(self, reason: str) -> None:
         """No connection to the primary."""
-        self._relay.totals.connect_failed += 1
+        self._relay.unreachable(reason)
         plan, whole = self._plan, self._upload is None
         self._over(whole=True, publish=False)
         if plan is not None:

@@ -5,7 +5,10 @@ Rule: no exception of the mirror reaches a client. Each call into a plan goes th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from shadow.relay.stale import RetryStale, may_be_retried
 
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
     from shadow.relay.downstream import Downstream
     from shadow.relay.head import RequestHead
     from shadow.relay.pool import Pool
+
+
+TELL_S: Final = 10.0
+"""No more than a line in so many seconds."""
+
+_log = structlog.get_logger("shadow.relay")
 
 
 class Relay:
@@ -41,8 +50,18 @@ class Relay:
         self.stateless_paths = stateless_paths
         self.clients: set[Downstream] = set()
         self.draining = False
+        self._told_at = -TELL_S
         self.client_closed: Callable[[], None] = lambda: None
         """Called after each client's end; the drain waits by it."""
+
+    def unreachable(self, reason: str) -> None:
+        """No connection to the primary: counted, and why is told to the operator, not the client."""
+        self.totals.connect_failed += 1
+        self.totals.last_connect_error = reason
+        now = monotonic()
+        if now - self._told_at > TELL_S:
+            self._told_at = now
+            _log.warning("no connection to the primary", reason=reason)
 
     def may_retry(self, head: RequestHead) -> bool:
         """Whether to keep the request at hand for a stale connection's retry."""

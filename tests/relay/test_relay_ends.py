@@ -620,6 +620,7 @@ async def test_an_unreachable_primary_is_a_502():
             }
         }
         assert b"127.0.0.1" not in answer
+        assert "refused" in stage.totals.last_connect_error
         assert stage.totals.connect_failed == 1
 
 
