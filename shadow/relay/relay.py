@@ -55,7 +55,7 @@ class Relay:
         """Called after each client's end; the drain waits by it."""
 
     def unreachable(self, reason: str) -> None:
-        """No connection to the primary: counted, and why is told to the operator, not the client."""
+        """No connection to the primary: counted, and the operator, not the client, is told why."""
         self.totals.connect_failed += 1
         self.totals.last_connect_error = reason
         now = monotonic()
