@@ -22,6 +22,7 @@ from bench.peers import HERE, free_ports, running
 from bench.report import AGE_S, shadow
 from collector.store import StoreSettings, connect
 from shadow.cli.reading import analysis_settings
+from shadow.cli.settings import store_settings
 from shadow.config import Config, load
 
 Say = Callable[[str], None]
@@ -81,9 +82,9 @@ def with_control(config: Path) -> None:
     config.write_text(yaml.safe_dump({**tree, "policy": str(policy)}))
 
 
-def fill(port: int, settings: Settings) -> None:
+def fill(store: StoreSettings, settings: Settings) -> None:
     """Windows of three contrasts, their totals, and the comparisons' beginnings."""
-    client = connect(StoreSettings(f"http://127.0.0.1:{port}"))
+    client = connect(store)
     begin_s = (int(time.time()) - AGE_S) // 60 * 60
     named = sorted({name.rpartition(".")[0] for name in GATED})
     contrasts = [("candidate", "primary"), ("candidate", "control"), ("control", "primary")]
@@ -126,7 +127,7 @@ def main(_options: Options, _absent: Sequence[str], say: Say) -> dict[str, objec
         subprocess.run(shadow("migrate", config), check=True, stdout=subprocess.DEVNULL)
         with running(shadow("collect", config), None, port, folder / "filled.log"):
             say(f"filling {WINDOWS:,} windows with {PAIRS:,} pairs ...")
-            fill(port, settings)
+            fill(store_settings(load(config, Config)), settings)
         with running(shadow("collect", config), None, port, folder / "collector.log") as store:
             before_mib = peak_bytes(store) / 2**20
             command = [sys.executable, "-c", JUDGE, str(config)]

@@ -17,6 +17,7 @@ from bench.collector import asked, write_config
 from bench.measure import cpu_s, forget_peak, peak_bytes
 from bench.peers import HERE, free_ports, running
 from collector.store import StoreSettings, connect
+from shadow.cli.settings import store_settings
 from shadow.config import Config, config_hash, load
 
 Say = Callable[[str], None]
@@ -55,9 +56,9 @@ def timed(command: Sequence[str], output: Path) -> tuple[float, float]:
     return time.monotonic() - begin_s, usage.ru_maxrss / 1024
 
 
-def fill(port: int, pairs: int, identity: str) -> None:
+def fill(store: StoreSettings, pairs: int, identity: str) -> None:
     """Both exchanges of every pair, and a worker that has ended and lost nothing."""
-    client = connect(StoreSettings(f"http://127.0.0.1:{port}"))
+    client = connect(store)
     begin_ns = time.time_ns() - AGE_S * 10**9
     known = {"pairs": pairs, "begin_ns": begin_ns, "config_hash": identity}
     client.command((HERE / "fill.sql").read_text(), parameters=known)
@@ -143,7 +144,7 @@ def main(options: Options, _absent: Sequence[str], say: Say) -> dict[str, object
         subprocess.run(shadow("migrate", config), check=True, stdout=subprocess.DEVNULL)
         with running(shadow("collect", config), None, port, folder / "collector.log") as store:
             say(f"filling a store with {options.pairs:,} pairs ...")
-            fill(port, options.pairs, identity)
+            fill(store_settings(load(config, Config)), options.pairs, identity)
             forget_peak(store)
             figures |= caught_up(config, port, options.pairs, folder / "analysis.log")
             figures["store_peak_while_analysing_mib"] = peak_bytes(store) / 2**20

@@ -4,12 +4,41 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+_SECRET_FILE = "secret"  # noqa: S105 - its name
 EXTRA = "the embedded store needs chdb: pip install 'shadow-compare[embedded]'"
+
+
+def secret_of(folder: Path) -> str:
+    """What whoever writes to the store in the folder must show; "" where this user cannot read it,
+    or before the store's first start.
+    """
+    try:
+        return (folder / _SECRET_FILE).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def made_secret(folder: Path) -> str:
+    """The same, made where it is missing, for this user alone.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    path = folder / _SECRET_FILE
+    fresh = folder / f".{_SECRET_FILE}.{os.getpid()}"
+    if not secret_of(folder):
+        fresh.unlink(missing_ok=True)
+        fresh.touch(0o600, exist_ok=False)
+        fresh.write_text(secrets.token_urlsafe(32) + "\n", "ascii")
+        fresh.replace(path)  # whole, or not at all
+    path.chmod(0o600)
+    return path.read_text("ascii").strip()
 
 
 def unusable(folder: Path) -> str | None:

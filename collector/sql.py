@@ -18,16 +18,17 @@ _TOKEN = re.compile(
     (?P<blank>\s+|--[^\n]*|\#[\ !][^\n]*|/\*.*?(?:\*/|\Z))
     |(?P<quoted>'(?:[^'\\]|\\.|'')*(?:'|\Z)|"(?:[^"\\]|\\.|"")*(?:"|\Z)|`(?:[^`\\]|\\.|``)*(?:`|\Z)
         |\$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z))
-    |(?P<word>[A-Za-z_]\w*)
+    |(?P<word>[A-Za-z_][\w$]*)
     |(?P<number>\d\w*)
     |(?P<sign>.)
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _DATA_START = re.compile(r"[ \t\f]*\r?\n?")
 _ANSWERS = frozenset(
     "SELECT WITH FROM SHOW DESCRIBE DESC EXISTS EXPLAIN CHECK KILL".split()  # noqa: SIM905
 )
+_READS = _ANSWERS - {"CHECK", "KILL"}
 _STREAMS = frozenset({"SELECT", "WITH", "FROM"})
 
 
@@ -68,6 +69,11 @@ class Statement:
     def answers(self) -> bool:
         """Does it produce rows?"""
         return self.verb in _ANSWERS
+
+    @property
+    def reads(self) -> bool:
+        """Does it look at what is there, and nothing else?"""
+        return self.verb in _READS
 
     @property
     def streams(self) -> bool:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 from collector.embedded.engine import Engine, Frame, engine_errors
 from collector.embedded.request import Access
 from collector.embedded.server import serving
-from collector.store import StoreUnavailable, open_folder
+from collector.folder import made_secret
+from collector.store import StoreSettings, StoreUnavailable, open_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,19 +55,32 @@ class EmbeddedStore:
     ) -> Self:
         """Open the folder, create the database, and serve it at `listen` (port 0: any free one).
 
+        Without a password the interface is open to read, and who writes shows the folder's secret
+        (`collector.folder.secret_of`), made at the first start.
+
         Raises:
-            StoreUnavailable: the folder is in use, chdb is missing, or the address is taken.
+            StoreUnavailable: the folder cannot be used or is in use, chdb is missing, or the
+                address is taken; or the database is the engine's own `default`.
         """
+        if database == "default":
+            why = "is the engine's own and cannot be served; choose another name, such as shadow"
+            raise StoreUnavailable(f"store.database: default {why}")
         engine = Engine.open(folder)
         try:
+            access = _access(folder, user, password)
             with engine.handle(Frame(params={"name": database})) as handle, engine_errors():
                 handle.query("CREATE DATABASE IF NOT EXISTS {name:Identifier}", "Null")
-            store = cls(engine, folder, database, Access(user, password))
+            store = cls(engine, folder, database, access)
             store._start(listen)
         except BaseException:
             engine.close()
             raise
         return store
+
+    @property
+    def settings(self) -> StoreSettings:
+        """How to write to it over HTTP."""
+        return StoreSettings(self.url, self.database, self.access.user, self.access.password)
 
     def client(self) -> Client:
         """An in-process client of this store; of each thread its own. Close it when done."""
@@ -115,3 +129,12 @@ class EmbeddedStore:
             self._failure = error
         finally:
             self._ready.set()
+
+
+def _access(folder: Path, user: str, password: str) -> Access:
+    if password:
+        return Access(user, password)
+    try:
+        return Access(user, made_secret(folder), open_reading=True)
+    except OSError as error:
+        raise StoreUnavailable(f"the secret in {folder}: {error.strerror or error}") from error

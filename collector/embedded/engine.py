@@ -61,7 +61,9 @@ class Engine:
         path = str(folder.resolve())
         holder = locked_by(folder)
         try:
-            return cls(path, connect(path))
+            connection = connect(path)
+            _leave_files(connection, folder)
+            return cls(path, connection)
         except RuntimeError as error:
             text = engine_error(error).text
             raise StoreUnavailable(holder or f"the store's folder {folder}: {text}") from error
@@ -111,6 +113,14 @@ def engine_errors() -> Iterator[None]:
         yield
     except (RuntimeError, _chdb_error()) as error:
         raise engine_error(error) from error
+
+
+def _leave_files(connection: Any, folder: Path) -> None:
+    """Put an empty database in the place of chDB's own `default`: there, paths are tables."""
+    connection.query("DETACH DATABASE IF EXISTS default", "Null")
+    begin = "ATTACH" if (folder / "metadata" / "default.sql").exists() else "CREATE"
+    memory = "" if begin == "ATTACH" else " ENGINE = Memory"
+    connection.query(f"{begin} DATABASE IF NOT EXISTS default{memory}", "Null")
 
 
 def _connect() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from collector.embedded.engine import Frame
@@ -33,14 +33,18 @@ _OWN = frozenset(
 
 @dataclass(frozen=True)
 class Access:
-    """The one user of the embedded store."""
+    """The one user of the embedded store.
+
+    `open_reading`: who shows no password may read; else nobody does anything without it.
+    """
 
     user: str = "default"
-    password: str = ""
+    password: str = field(default="", repr=False)
+    open_reading: bool = False
 
 
-def check_access(access: Access, params: Mapping[str, str], headers: Mapping[str, str]) -> None:
-    """Let the user in.
+def check_access(access: Access, params: Mapping[str, str], headers: Mapping[str, str]) -> bool:
+    """Let the user in; says whether it may write.
 
     Raises:
         EngineError: another user or password, or none where one is needed.
@@ -49,7 +53,9 @@ def check_access(access: Access, params: Mapping[str, str], headers: Mapping[str
     same_user = hmac.compare_digest(_bytes(user), _bytes(access.user))
     same_password = hmac.compare_digest(_bytes(password), _bytes(access.password))
     if same_user and same_password:
-        return
+        return True
+    if same_user and not password and access.open_reading:
+        return False
     if same_user and not password:
         message = f"{access.user}: Authentication failed: password is required"
         raise said(REQUIRED_PASSWORD, message, "REQUIRED_PASSWORD")
@@ -81,7 +87,9 @@ def _basic(value: str) -> str:
         raise said(AUTHENTICATION_FAILED, message, "AUTHENTICATION_FAILED") from None
 
 
-def read_query(method: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Query:
+def read_query(
+    method: str, params: Mapping[str, str], headers: Mapping[str, str], *, may_write: bool = True
+) -> Query:
     """The statement (as far as it is not in the body) and all that it runs under.
 
     Raises:
@@ -95,13 +103,14 @@ def read_query(method: str, params: Mapping[str, str], headers: Mapping[str, str
         database=params.get("database") or headers.get("X-ClickHouse-Database") or "default",
         settings={name: value for name, value in params.items() if _is_setting(name)},
         params={name[6:]: value for name, value in params.items() if name.startswith("param_")},
-        readonly=method in {"GET", "HEAD"} and "readonly" not in params,
+        readonly=not may_write or (method in {"GET", "HEAD"} and "readonly" not in params),
     )
     return Query(
         text=_bytes(params.get("query", "")),
         frame=frame,
         default_format=headers.get("X-ClickHouse-Format") or params.get("default_format"),
         whole=params.get("wait_end_of_query", "0") not in {"", "0"},
+        may_write=may_write,
     )
 
 

@@ -15,6 +15,7 @@ from aiohttp import hdrs, web
 from collector.embedded.answers import error_response, head_fields
 from collector.embedded.coding import chosen
 from collector.embedded.errors import (
+    ACCESS_DENIED,
     TOO_MANY_SIMULTANEOUS_QUERIES,
     EngineError,
     said,
@@ -37,8 +38,6 @@ WORKERS = 4
 OPEN_REQUESTS = 200
 """Requests that run or wait; beyond it, ClickHouse's TOO_MANY_SIMULTANEOUS_QUERIES."""
 URI_BYTES = 2**20
-
-_ACCESS_DENIED = 497
 
 
 @asynccontextmanager
@@ -100,26 +99,26 @@ class _Interface:
             return web.Response(status=501, text=f"Unsupported method {request.method}\n")
         try:
             _refuse_other_sites(request)
-            check_access(self._access, request.query, request.headers)
-            return await self._counted(request)
+            may_write = check_access(self._access, request.query, request.headers)
+            return await self._counted(request, may_write=may_write)
         except EngineError as error:
             return error_response(error)
 
-    async def _counted(self, request: web.Request) -> web.StreamResponse:
+    async def _counted(self, request: web.Request, *, may_write: bool) -> web.StreamResponse:
         if self._open >= OPEN_REQUESTS:
             message = f"Too many simultaneous queries. Maximum: {OPEN_REQUESTS}"
             raise said(TOO_MANY_SIMULTANEOUS_QUERIES, message, "TOO_MANY_SIMULTANEOUS_QUERIES")
         self._open += 1
         try:
-            return await self._statement(request)
+            return await self._statement(request, may_write=may_write)
         finally:
             self._open -= 1
 
-    async def _statement(self, request: web.Request) -> web.StreamResponse:
+    async def _statement(self, request: web.Request, *, may_write: bool) -> web.StreamResponse:
         body = cast("IO[bytes]", tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115 - the worker closes it
         try:
             params = dict(request.query) | await receive(request, body)
-            query = read_query(request.method, params, request.headers)
+            query = read_query(request.method, params, request.headers, may_write=may_write)
             if asks_hello(query.text or peek(body), params):
                 body.close()
                 return self._hello(query)
@@ -189,8 +188,8 @@ def _is_greeting(request: web.Request) -> bool:
 
 
 def _refuse_other_sites(request: web.Request) -> None:
-    """A page of another site must not use a visitor's browser to reach a store without password."""
+    """A page of another site must not read a store that is open to read by a visitor's browser."""
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is not None and urlsplit(origin).netloc != request.host:
         message = f"Requests from pages of other sites are refused: {origin}"
-        raise said(_ACCESS_DENIED, message, "ACCESS_DENIED")
+        raise said(ACCESS_DENIED, message, "ACCESS_DENIED")

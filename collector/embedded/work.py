@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from collector.embedded.engine import Engine, Frame, engine_errors, quoted
 from collector.embedded.errors import (
+    ACCESS_DENIED,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
     SYNTAX_ERROR,
     said,
 )
+from collector.reach import reaching
 from collector.sql import Statement, forbidden_clause, read_statement, split_statements
 
 if TYPE_CHECKING:
@@ -47,12 +49,14 @@ class Query:
         text: what stood in `query=`; the statement may also go on, or begin, in the body.
         default_format: of an answer or of data that do not say theirs.
         whole: the answer may start only once it is complete, so that an error can be a status.
+        may_write: whether it comes from who showed the store's password.
     """
 
     text: bytes
     frame: Frame
     default_format: str | None = None
     whole: bool = False
+    may_write: bool = True
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,25 @@ def perform(engine: Engine, query: Query, body: Body) -> Generator[Head | bytes]
     statement = read_statement(text.decode("latin-1"))
     if not statement.verb:
         raise said(SYNTAX_ERROR, "Empty query", "SYNTAX_ERROR")
+    if not query.may_write and not statement.reads:
+        message = (
+            "who does not show the store's password may only read: "
+            f"SELECT, SHOW, DESCRIBE, EXISTS, EXPLAIN, not {statement.verb}"
+        )
+        raise said(ACCESS_DENIED, message, "ACCESS_DENIED")
     if statement.data_start is None:
-        yield from _ask(engine, query, _whole_text(text, body), statement)
+        whole = _whole_text(text, body)
+        _refuse_reach(whole)
+        yield from _ask(engine, query, whole, statement)
     else:
+        _refuse_reach(text[: statement.sql_end])
         yield from _insert(engine, query, text, statement, body)
+
+
+def _refuse_reach(text: bytes) -> None:
+    """Nobody reads this machine's files, or asks others, by way of the store's port."""
+    if name := reaching(text.decode("latin-1")):
+        raise said(ACCESS_DENIED, f"{name} is not allowed over HTTP", "ACCESS_DENIED")
 
 
 def _whole_text(text: bytes, body: Body) -> bytes:

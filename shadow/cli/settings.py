@@ -48,6 +48,7 @@ def _tokenizers(config: Config) -> dict[str, CountTokens]:
 
 def store_settings(config: Config) -> StoreSettings:
     """How every process but the collector reaches the store: by HTTP."""
+    from collector.folder import secret_of
     from collector.store import StoreSettings
 
     store = config.store
@@ -56,7 +57,8 @@ def store_settings(config: Config) -> StoreSettings:
         return StoreSettings(
             said.url, said.database, said.user, said.password, said.ca, said.cluster
         )
-    return StoreSettings(f"http://{store.listen}", store.database, store.user, store.password)
+    password = store.password or secret_of(store.embedded)
+    return StoreSettings(f"http://{store.listen}", store.database, store.user, password)
 
 
 def _stream(config: Config) -> Path | KafkaSettings:

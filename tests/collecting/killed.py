@@ -51,7 +51,9 @@ class DyingConsumer:
 def main(folder, url, database, step):
     with (
         closing(EmbeddedConsumer(Path(folder), "killed")) as consumer,
-        closing(connect(StoreSettings(url, database))) as client,
+        closing(
+            connect(StoreSettings(url, database, password=os.environ["STORE_SECRET"]))
+        ) as client,
     ):
         writer = DyingWriter(client, step)
         limits = BatchLimits(records=50, age_s=3600.0)

@@ -1,9 +1,11 @@
 """Exactly once, to the report: whatever is delivered twice, whoever is killed, its figures stand."""
 
+import os
 import random
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from collector.collector import Collector
 from collector.dead_letters import DeadLetters
 from collector.embedded import EmbeddedStore
 from collector.migrate import Retention, migrate
-from collector.store import StoreSettings, connect
+from collector.store import connect
 from collector.writer import Writer
 from shadow.exchange import Count, encode
 from shadow.stream import Message
@@ -102,7 +104,7 @@ def store(tmp_path_factory):
 def database(store, request):
     """A client on a database of the test's own, over HTTP as to any server."""
     name = f"d{abs(hash(request.node.name))}"
-    with closing(connect(StoreSettings(store.url, None))) as client:
+    with closing(connect(replace(store.settings, database=None))) as client:
         migrate(client, name, KEEP)
         yield client
 
@@ -145,7 +147,7 @@ def figures(client):
 @pytest.fixture(scope="module")
 def right(store, stream):
     """What one collector makes of the stream when nothing happens to it."""
-    with closing(connect(StoreSettings(store.url, None))) as client:
+    with closing(connect(replace(store.settings, database=None))) as client:
         migrate(client, "undisturbed", KEEP)
         collect(client, stream, "undisturbed")
         found = figures(client)
@@ -181,7 +183,8 @@ def test_a_collector_killed_at_every_step_leaves_every_figure(store, database, r
     followed by a new process that begins at the committed offsets: the report of a quiet run."""
     for step in STEPS:
         argv = [sys.executable, KILLED, str(stream), store.url, database.database, step]
-        died = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+        secret = os.environ | {"STORE_SECRET": store.settings.password}
+        died = subprocess.run(argv, capture_output=True, timeout=60, check=False, env=secret)
         assert died.returncode == -9, (step, died.stderr.decode())
     collect(database, stream, "killed")
     assert figures(database) == right

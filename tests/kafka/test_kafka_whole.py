@@ -15,6 +15,8 @@ import pytest
 import yaml
 from end_to_end.stage import SHADOW, answers, crowd, engine, free_port, stage, until
 
+from collector.folder import secret_of
+
 pytestmark = pytest.mark.kafka
 
 QUICK = {"ttft_ms": 5, "itl_ms": 2, "tokens": 20}
@@ -60,13 +62,16 @@ def test_collectors_that_come_and_go_change_no_figure(bootstrap, tmp_path):
         running = stack.enter_context(stage(tmp_path, primary, arms, stream=stream))
         # Further collectors write to the store of the first, over its HTTP interface.
         tree = yaml.safe_load(running.config.read_text())
-        tree["store"] = {"clickhouse": {"url": f"http://127.0.0.1:{running.store}"}}
+        store = {"url": f"http://127.0.0.1:{running.store}", "password": "${STORE_SECRET}"}
+        tree["store"] = {"clickhouse": store}
         more = tmp_path / "more.yaml"
         more.write_text(yaml.safe_dump(tree))
 
         def collector() -> subprocess.Popen:
             log = stack.enter_context((tmp_path / "more.log").open("ab"))
-            return subprocess.Popen([*SHADOW, "collect", "-c", str(more)], stdout=log, stderr=log)
+            argv = [*SHADOW, "collect", "-c", str(more)]
+            environment = os.environ | {"STORE_SECRET": secret_of(tmp_path / "store")}
+            return subprocess.Popen(argv, stdout=log, stderr=log, env=environment)
 
         over, sent = asyncio.Event(), 0
 

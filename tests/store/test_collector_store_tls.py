@@ -35,10 +35,11 @@ def terminated(url):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
     behind, ready, over, port = urlsplit(url), threading.Event(), asyncio.Event(), []
-    loop = asyncio.new_event_loop()
+    loop, writers = asyncio.new_event_loop(), []
 
     async def handle(reader, writer):
         back, forth = await asyncio.open_connection(behind.hostname, behind.port)
+        writers.extend((writer, forth))
         await asyncio.gather(_pump(reader, forth), _pump(back, writer))
 
     async def serve():
@@ -52,6 +53,10 @@ def terminated(url):
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()
+        closed = (writer.wait_closed() for writer in writers)
+        await asyncio.gather(*closed, return_exceptions=True)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
