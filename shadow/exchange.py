@@ -86,6 +86,7 @@ DropReason = Literal[
     "request_incomplete",
     "shutdown",
     "record_too_large",
+    "stream_error",
     "not_encodable",
     "memory",
     "primary_unreachable",

@@ -7,6 +7,7 @@ the client's connection, and digests, which speak of a body that an arm's config
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from shadow.query import without_secrets
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 CREDENTIALS: Final = frozenset(
     {"authorization", "cookie", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key"}
 )
+_SECRET: Final = re.compile(
+    r"auth|api-?key|-key$|token|secret|cookie|jwt|passw|credential|signature"
+)
+"""Whatever else is a credential by its name: gateways invent new ones."""
 STEERING: Final = frozenset(
     {
         "x-request-id",
@@ -90,14 +95,16 @@ class ArmHeaders:
         """What differs from the client's request beyond framing, host and mark, for the record."""
         kept = self._kept
         there = {line[: line.find(b":")] for line in head.lines[1:]}
-        gone = {_plain(name) for name in there if not kept.get(name)} & self._removed
+        left = {_plain(name) for name in there if not kept.get(name)}
+        gone = {name for name in left if name in self._removed or _SECRET.search(name)}
         said = [f"header:{name}" for name in (sorted(gone.union(self._set)) if gone else self._set)]
         if b"?" in head.target:
             said += [f"query:{name}" for name in dict.fromkeys(without_secrets(head.target)[1])]
         return said
 
     def _judge(self, name: bytes) -> bool:
-        keep = _plain(name) not in self._left_out
+        plain = _plain(name)
+        keep = plain not in self._left_out and not _SECRET.search(plain)
         if len(self._kept) < _KNOWN_NAMES:
             self._kept[name] = keep
         return keep

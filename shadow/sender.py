@@ -6,7 +6,8 @@ Rules:
 2. A record that cannot be encoded is dropped and counted; the others of its batch go on.
 3. The loop needs the interpreter's lock more than we do: after `SLICE_SECONDS` of encoding the
    thread sleeps `PAUSE_SECONDS`, unless it is hurried (the queue is half full, or we close).
-4. `StreamFull` drops the batch (`log_full`), `MessageTooLarge` what it names (`record_too_large`).
+4. `StreamFull` drops the batch (`log_full`), `MessageTooLarge` what it names (`record_too_large`),
+   an error that nobody foresaw drops the batch too (`stream_error`) and connects anew.
    `StreamUnavailable` keeps the batch: connect again, with a capped backoff, until it is stored
    or the process gives up.
 5. What the stream has on its own disk only (`spooled`) is captured, but the low water stays behind
@@ -171,12 +172,12 @@ class Sender:
             return None
         return message
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: Exception, what: str = "not encodable") -> None:
         """Log each kind of error once; the counter says how often."""
         kind = f"{type(error).__name__}: {error}".splitlines()[0]
         if kind not in self._complaints and len(self._complaints) < 100:
             self._complaints.add(kind)
-            _log.error("record dropped, not encodable", error=kind, exc_info=error)
+            _log.error("record dropped", what=what, error=kind, exc_info=error)
 
     def _store(self, messages: Sequence[Message]) -> dict[int, DropReason]:
         """Store what the stream takes; why not, by index, for the others.
@@ -198,6 +199,10 @@ class Sender:
                 return dict.fromkeys(range(len(messages)), "log_full")
             except StreamUnavailable as unavailable:
                 self._lose(unavailable)
+            except Exception as error:  # noqa: BLE001 a library's own fault must not end the thread
+                self._complain(error, "the stream failed")
+                self._lose(StreamUnavailable(f"{type(error).__name__}: {error}"))
+                return dict.fromkeys(range(len(messages)), "stream_error")
             if self._abandon.wait(backoff):
                 raise Abandoned
             backoff = min(2 * backoff, LONGEST_BACKOFF)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
-from shadow.relay.fields import UNTIL_CLOSE
+from shadow.relay.fields import CHUNKED, UNTIL_CLOSE
 from shadow.relay.framing import FramingError, request_framing
 from shadow.relay.refusal import UNREACHABLE, UNREADABLE, refusal
 from shadow.relay.stale import retryable
@@ -34,6 +34,7 @@ class Passage:
         "_answer_started",
         "_client",
         "_close_after",
+        "_end_unsaid",
         "_head",
         "_late_bytes",
         "_plan",
@@ -56,6 +57,7 @@ class Passage:
         self._plan = relay.plan(head, now) if head.method == b"POST" else None
         self._upload = request_framing(head.length, relay.limits.header_bytes)
         self._answer_started = self._answer_ended = self._close_after = self._retried = False
+        self._end_unsaid = False
         self._late_bytes = self._sent_bytes = 0
         self._sent: list[bytes] | None = None
         self._waiting: list[bytes] = []
@@ -197,7 +199,8 @@ class Passage:
         if self._plan is not None:
             self._plan.capture.end(monotonic_ns(), "cut_by_drain", "the proxy was shut down")
         self._leave()
-        self._over(whole=self._upload is None)
+        settled = self._plan is None or self._plan.settled
+        self._over(whole=self._upload is None and settled)
         self._client.reset()
 
     # what the primary does (see `upstream.Owner`)
@@ -247,6 +250,7 @@ class Passage:
             or self._relay.draining
             or (request.expect and self._upload is not None)
         )
+        self._end_unsaid = head.length == CHUNKED and not request.http11
         start = head.encode(http11=request.http11, close=self._close_after)
         self._client.transport.write(start + (raw if request.http11 else b"".join(pieces)))
 
@@ -276,9 +280,9 @@ class Passage:
             return
         self._relay.totals.upstream_lost += not self.tunnel
         self._over(whole=self._upload is None)
-        if error is None:
+        if error is None and not self._end_unsaid:
             self._client.close()
-        else:
+        else:  # undone chunks end by the connection's end: only a reset says that they were cut
             self._client.reset_soon()
 
     def answer_malformed(self, reason: str, raw: bytes) -> None:

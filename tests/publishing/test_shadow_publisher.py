@@ -217,13 +217,13 @@ def test_batches_are_bounded_and_a_giant_goes_alone(memory, ledger, item):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_fault_of_the_thread_is_no_silence(memory, ledger, item, counted):
+def test_a_fault_of_the_thread_is_no_silence(memory, ledger, item, counted, monkeypatch):
     """It is not ready, says why, and the end still counts what was left."""
 
-    def broken():
+    def broken(*_, **__):
         raise ZeroDivisionError("no such figure")
 
-    memory.before = broken
+    monkeypatch.setattr(ledger, "snapshot", broken)
     publisher = Publisher(memory.connect, ledger, 10**6)
     publisher._thread.join(10)
     publisher.offer(item())

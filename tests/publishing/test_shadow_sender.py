@@ -59,6 +59,19 @@ def test_a_full_stream_drops_the_batch_and_the_next_goes_on(send, sender, item, 
     assert sender.connected
 
 
+def test_an_error_that_nobody_foresaw_drops_the_batch_and_connects_anew(
+    send, item, memory, counted
+):
+    """A library's own fault ends neither the thread nor the accounting."""
+    memory.failures = [AssertionError("inside a library")]
+    send(item(), item())
+    assert counted() == {"sampled": 2, "dropped/stream_error": 2}
+    assert memory.closes == 1
+    send(item())
+    assert counted() == {"sampled": 3, "dropped/stream_error": 2, "captured": 1}
+    assert memory.connects == 2
+
+
 def test_what_is_too_large_is_dropped_alone(send, item, memory, counted):
     """The stream stored the others."""
     memory.failures = [MessageTooLarge([1], 10)]

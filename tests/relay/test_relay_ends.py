@@ -84,6 +84,20 @@ async def test_a_cut_answer_ends_as_it_was_cut(name):
         assert await user.rest() == shown(STARTS[name])
 
 
+@in_loop
+async def test_cut_chunks_are_a_reset_to_a_1_0_client():
+    """Its body is what the connection's end ends: a FIN would make a cut answer look whole."""
+
+    async def script(connection):
+        await connection.request()
+        await connection.write(STARTS["inside chunks"])
+
+    async with upstream(script) as primary, proxy(primary.url) as stage, client(stage.port) as user:
+        await user.write(b"GET /p HTTP/1.0\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            await user.rest()
+
+
 @pytest.mark.parametrize("started", [False, True])
 @pytest.mark.parametrize("how", ["FIN", "RST"])
 @in_loop

@@ -27,7 +27,16 @@ def test_built():
 
 
 @pytest.mark.parametrize(
-    "name", sorted(CREDENTIALS | STEERING | DIGESTS | {"expect", "trailer", "te"})
+    "name",
+    [
+        *sorted(CREDENTIALS | STEERING | DIGESTS | {"expect", "trailer", "te"}),
+        "ocp-apim-subscription-key",
+        "x-amz-security-token",
+        "x-auth-token",
+        "x-forwarded-access-token",
+        "x-goog-iap-jwt-assertion",
+        "x-litellm-api-key",
+    ],
 )
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
 def test_what_never_travels(name, spell):
