@@ -212,7 +212,7 @@ class Upstream(asyncio.Protocol):
             elif data:
                 self.data_received(data, self._rest_at, self._rest_ns)
         except BaseException:
-            self.abort()
+            self.transport.abort()  # as a transport does whose protocol raises: the owner is told
             raise
         if not self._rest and self._waits:
             self._waits = False

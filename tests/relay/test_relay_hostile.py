@@ -238,6 +238,22 @@ def test_while_bytes_wait_nothing_is_read():
     assert told.ends == ["ended"]
 
 
+def test_a_fault_in_a_later_slice_ends_the_connection():
+    """As one in the first does: the owner hears of the end, nobody waits for the rest."""
+    connection, told, later, transport = connected()
+    connection.data_received(CHUNKED + chunks(9, 1000))
+
+    def broken(raw, pieces):
+        raise ZeroDivisionError
+
+    told.answer_continued = broken
+    with pytest.raises(ZeroDivisionError):
+        later.take()
+    assert transport.closing
+    connection.connection_lost(None)
+    assert told.ends == ["lost"]
+
+
 def test_after_a_burst_it_is_the_others_turn():
     """A large read is taken whole, and the next has to wait; who is held back is not read on."""
     connection, told, later, transport = connected()
