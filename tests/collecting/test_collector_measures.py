@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.completion import Answer, Completion, read
-from collector.measures import Measures, failure_of, measure, quantile_ms
+from collector.measures import (
+    Measures,
+    cut_at_length_of,
+    failure_of,
+    in_band_error_of,
+    measure,
+    quantile_ms,
+)
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000
@@ -104,7 +111,8 @@ def test_names_are_the_list_s():
     """Every measure in milliseconds or tokens/s stands in metrics.toml under its name."""
     listed = tomllib.loads((ROOT / "analysis" / "metrics.toml").read_text())
     ours = {field.name for field in fields(Measures)}
-    computed_elsewhere = {"output_tokens", "client_wait", "failure", "mismatch"}
+    shares = {"failure", "in_band_error", "cut_at_length", "mismatch"}
+    computed_elsewhere = {"output_tokens", "client_wait"} | shares
     assert ours == {
         f"{name}_ms" if metric["unit"] == "ms" else name
         for name, metric in listed.items()
@@ -258,3 +266,18 @@ def test_failure_on_a_path_without_dialect_is_unknown():
 def test_a_stream_of_a_client_that_left():
     """End to end through the reader."""
     assert failure_of(streamed(text("a"), transport="client_disconnected")) is None
+
+
+def test_shares_of_one_answer():
+    """An error inside of a stream; an answer that the length limit cut; null where nobody can say."""
+
+    def shares(*pieces, **more):
+        done = streamed(*pieces, **more)
+        return in_band_error_of(done), cut_at_length_of(done)
+
+    assert shares(text("a"), finish("stop"), DONE) == (0, 0)
+    assert shares(text("a"), finish("length"), DONE) == (0, 1)
+    assert shares(text("a"), finish("length"), finish("stop", 1), DONE) == (0, 0)
+    assert shares(text("a"), DONE) == (0, None)
+    assert shares(text("a"), {"error": "oh"}) == (1, None)
+    assert shares(text("a"), transport="client_disconnected") == (None, None)
