@@ -11,14 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.completion import Answer, Completion, read
-from collector.measures import (
-    Measures,
-    cut_at_length_of,
-    failure_of,
-    in_band_error_of,
-    measure,
-    quantile_ms,
-)
+from collector.measures import Measures, failure_of, measure, quantile_ms
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000
@@ -266,18 +259,3 @@ def test_failure_on_a_path_without_dialect_is_unknown():
 def test_a_stream_of_a_client_that_left():
     """End to end through the reader."""
     assert failure_of(streamed(text("a"), transport="client_disconnected")) is None
-
-
-def test_shares_of_one_answer():
-    """An error inside of a stream; an answer that the length limit cut; null where nobody can say."""
-
-    def shares(*pieces, **more):
-        done = streamed(*pieces, **more)
-        return in_band_error_of(done), cut_at_length_of(done)
-
-    assert shares(text("a"), finish("stop"), DONE) == (0, 0)
-    assert shares(text("a"), finish("length"), DONE) == (0, 1)
-    assert shares(text("a"), finish("length"), finish("stop", 1), DONE) == (0, 0)
-    assert shares(text("a"), DONE) == (0, None)
-    assert shares(text("a"), {"error": "oh"}) == (1, None)
-    assert shares(text("a"), transport="client_disconnected") == (None, None)
