@@ -37,7 +37,7 @@ fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (
 	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz
 
 bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
-	@$(BIN)/python -m bench
+	@$(BIN)/python tests/kafka/with_broker.py $(BIN)/python -m bench
 
 calibrate: install ## simulate traffic whose truth is known; writes docs/calibration.md
 	@$(BIN)/python -m bench.calibration

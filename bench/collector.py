@@ -1,7 +1,11 @@
-"""How fast one collector process carries exchanges from the embedded log into the embedded store."""
+"""How fast one collector process carries exchanges from the stream into the embedded store.
+
+The stream is the Kafka of KAFKA_BOOTSTRAP_SERVERS where that is set, else the embedded log.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -19,9 +23,11 @@ from bench.answers import exchanges
 from bench.measure import cpu_s, peak_bytes
 from bench.peers import free_ports, running
 from shadow.config import Config, config_hash, load
+from shadow.config.kafka import KafkaStream
 from shadow.exchange import encode
 from shadow.stream import Message
 from shadow.stream.embedded import EmbeddedProducer
+from shadow.stream.kafka import KafkaProducerStream
 
 Say = Callable[[str], None]
 
@@ -29,11 +35,13 @@ BATCH = 200
 LOOK_S = 0.1
 PATIENCE_S = 300.0
 
+SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+
 HOW = """\
-A log is filled with pairs of streamed chat answers, 100 tokens each (an event a token, 20 kB of
+The stream is filled with pairs of streamed chat answers, 100 tokens each (an event a token, 20 kB of
 events), then `shadow collect` runs on an empty embedded store, free to use every core. The rate is
 that between the first and the last stored row, as counted over HTTP; bytes are those of the
-records in the log, deflated. The store is counted at the end: every exchange must be in it."""
+records in the stream, deflated. The store is counted at the end: every exchange must be in it."""
 
 
 class Options(Protocol):
@@ -49,7 +57,7 @@ def write_config(folder: Path, store_port: int) -> Path:
         "capture": "text",
         "primary": {"url": "http://127.0.0.1:1"},
         "arms": {"candidate": {"role": "candidate", "url": "http://127.0.0.1:1", "sample": 1.0}},
-        "stream": {"embedded": str(folder / "stream")},
+        "stream": stream(folder),
         "store": {"embedded": str(folder / "store"), "listen": f"127.0.0.1:{store_port}"},
         "state": str(folder / "state"),
     }
@@ -58,9 +66,23 @@ def write_config(folder: Path, store_port: int) -> Path:
     return path
 
 
-def fill(stream: Path, count: int, identity: str) -> int:
-    """Write `count` exchanges into the log; returns the bytes of their records."""
-    producer = EmbeddedProducer(stream, "0")
+def stream(folder: Path) -> dict[str, object]:
+    """A topic of this run's own, or the embedded log."""
+    servers, run = os.environ.get(SERVERS), f"shadow.bench-{time.time_ns():x}"
+    if not servers:
+        return {"embedded": str(folder / "stream")}
+    said = {"bootstrap_servers": servers, "topic": run, "dead_letter_topic": f"{run}.dead"}
+    return {"kafka": {**said, "group": run, "create_topic": True, "partitions": 4}}
+
+
+def fill(config: Config, count: int, identity: str) -> int:
+    """Write `count` exchanges into the stream; returns the bytes of their records."""
+    said = config.stream
+    producer = (
+        KafkaProducerStream(said.settings())
+        if isinstance(said, KafkaStream)
+        else EmbeddedProducer(said.embedded, "0")
+    )
     source = exchanges(count // 2, time.time_ns(), "bench", identity)
     size_bytes = 0
     while batch := [Message(e.pair_id.encode(), encode(e)) for e in islice(source, BATCH)]:
@@ -116,8 +138,10 @@ def main(options: Options, _absent: Sequence[str], say: Say) -> dict[str, object
     with tempfile.TemporaryDirectory(prefix="shadow-bench-") as base:
         folder, (port,) = Path(base), free_ports(1)
         config = write_config(folder, port)
-        say(f"writing {options.exchanges:,} exchanges into a log ...")
-        size_bytes = fill(folder / "stream", options.exchanges, config_hash(load(config, Config)))
+        kind = "a real Kafka broker" if os.environ.get(SERVERS) else "the embedded log"
+        say(f"writing {options.exchanges:,} exchanges into {kind} ...")
+        loaded = load(config, Config)
+        size_bytes = fill(loaded, options.exchanges, config_hash(loaded))
         figures = collect(config, port, options.exchanges, folder)
     record_bytes = size_bytes / options.exchanges
     figures |= {
@@ -125,4 +149,5 @@ def main(options: Options, _absent: Sequence[str], say: Say) -> dict[str, object
         "mb_per_s": figures["exchanges_per_s"] * record_bytes / 1e6,
     }
     say("collector  " + " ".join(f"{name}={value:.4g}" for name, value in figures.items()))
-    return {"settings": {"exchanges": options.exchanges}, "figures": figures, "how": HOW}
+    settings = {"exchanges": options.exchanges, "stream": kind}
+    return {"settings": settings, "figures": figures, "how": HOW}
