@@ -41,6 +41,10 @@ class DeadLetter:
     origin: Origin = UNKNOWN
 
 
+_REMEMBERED_NS = 7 * 86_400 * 10**9
+"""As long as a stream keeps its records: a topic that is made anew may use its offsets again."""
+
+
 class DeadLetters:
     """Gathers dead letters of a batch; `flush` before its offsets are committed."""
 
@@ -59,18 +63,23 @@ class DeadLetters:
     def flush(self) -> int:
         """Store the letters and return how many there were.
 
-        The same letters again (a redelivered batch) are stored once, within a day of UTC.
+        A letter that is there already (a redelivery, however its batch was cut) is left out.
 
         Raises:
             StoreUnavailable, StoreRefused: they are not stored, and still kept here; do not commit.
         """
         if not self._open:
             return 0
-        rows = [_row(each) for each in self._open]
+        known = self._writer.known_letters(
+            [each.source for each in self._open],
+            min(each.at_ns for each in self._open) - _REMEMBERED_NS,
+        )
+        fresh = [each for each in self._open if each.source not in known]
+        rows = [_row(each) for each in fresh]
         columns = (*_COLUMNS, *_ORIGIN)
-        if refused := self._writer.insert("dead_letters", columns, rows, _token(self._open)):
+        if refused := self._writer.insert("dead_letters", columns, rows, _token(fresh)):
             first = refused[0]
-            message = f"dead letter of {self._open[first.index].source}: {first.reason}"
+            message = f"dead letter of {fresh[first.index].source}: {first.reason}"
             raise StoreRefused(None, message)
         count = len(self._open)
         self._open.clear()

@@ -54,6 +54,12 @@ class Refused:
     reason: str
 
 
+_KNOWN = """
+SELECT DISTINCT source FROM dead_letters
+WHERE source IN {sources:Array(String)} AND at >= fromUnixTimestamp64Nano({since_ns:Int64}, 'UTC')
+"""
+
+
 class Writer:
     """Inserts batches through one client; of one thread.
 
@@ -105,6 +111,21 @@ class Writer:
         return patiently(
             action, StoreUnavailable, self._backoff, self._clock, self._sleep, self._told
         )
+
+    def known_letters(self, sources: Sequence[str], since_ns: int) -> frozenset[str]:
+        """Which of these dead letters are stored already, since that time (UTC, ns).
+
+        Raises:
+            StoreUnavailable: the store did not come back within the backoff's limit.
+        """
+        return self.patiently(lambda: self._known_letters(sources, since_ns))
+
+    def _known_letters(self, sources: Sequence[str], since_ns: int) -> frozenset[str]:
+        with store_errors():
+            rows = self._client.query(
+                _KNOWN, parameters={"sources": list(sources), "since_ns": since_ns}
+            ).result_rows
+        return frozenset(str(source) for (source,) in rows)
 
     def _part(
         self,

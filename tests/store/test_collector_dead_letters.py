@@ -95,3 +95,18 @@ def test_a_flush_that_fails_raises_and_keeps_them(error, raised, client, table):
     broken.insert = client.insert
     assert letters.flush() == 1
     assert len(kept(client, table)) == 1
+
+
+def test_a_batch_that_is_cut_otherwise_after_a_crash_doubles_nothing(client, letters, table):
+    """Stored, not committed, read again with one more, or one fewer: each letter stands once."""
+
+    def flushed(numbers, at_ns):
+        again = DeadLetters(Writer(client))
+        for number in numbers:
+            again.add(DeadLetter(at_ns, f"{table}:{number}", "x", b"", b"v"))
+        return again.flush()
+
+    assert flushed([0, 1], 20_000 * DAY_NS) == 2
+    assert flushed([0, 1, 2], 20_000 * DAY_NS + 10**9) == 3
+    assert flushed([1], 20_001 * DAY_NS + 10**9) == 1
+    assert [row[1] for row in kept(client, table)] == [f"{table}:{n}".encode() for n in (0, 1, 2)]
