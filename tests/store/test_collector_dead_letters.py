@@ -74,8 +74,8 @@ def test_what_was_not_flushed_can_be_forgotten(client, letters, table):
 
 
 class Broken:
-    def __init__(self, error):
-        self.error = error
+    def __init__(self, error, client):
+        self.error, self.query = error, client.query
 
     def insert(self, *_args, **_named):
         raise self.error
@@ -87,7 +87,7 @@ class Broken:
 )
 def test_a_flush_that_fails_raises_and_keeps_them(error, raised, client, table):
     """So nothing is committed; the next flush stores them."""
-    broken = Broken(error)
+    broken = Broken(error, client)
     letters = DeadLetters(Writer(broken, Backoff(limit_s=0), sleep=lambda _: None))
     letters.add(DeadLetter(20_000 * DAY_NS, f"{table}:1", "x", b"", b"v"))
     with pytest.raises(raised):
