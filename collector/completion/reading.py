@@ -159,9 +159,14 @@ def undo_cumulative(parts: list[str]) -> tuple[str, bool]:
 
     An engine that sends the whole text so far in place of a delta is recognised where each of
     three or more deltas begins with the one before it and goes on, or where one delta begins with
-    all of the four or more before it, of 32 characters or more, and goes on.
+    all of the four or more before it and goes on; in both cases the text that is repeated has 32
+    characters or more. "1", "10", "100" may be what a model says.
     """
-    if len(parts) > 2 and all(map(_goes_on, parts, parts[1:])):
+    if (
+        len(parts) > 2
+        and len(parts[-2]) >= _LEAST_CUMULATIVE
+        and all(map(_goes_on, parts, parts[1:]))
+    ):
         return parts[-1], True
     kept: list[str] = []
     size, cumulative = 0, False

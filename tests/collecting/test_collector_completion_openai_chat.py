@@ -356,8 +356,15 @@ def test_the_finish_reason_separate_or_merged():
 
 def test_cumulative_text_is_undone():
     """F25: each delta holds the whole text so far; or one of them does, late."""
-    every = streamed(text("The"), text("The cat"), text("The cat sat"), DONE)
-    assert (said(every), every.cumulative) == ("The cat sat", True)
+    so_far = [
+        "The cat",
+        "The cat sat on the mat all day long",
+        "The cat sat on the mat all day long.",
+    ]
+    every = streamed(*map(text, so_far), DONE)
+    assert (said(every), every.cumulative) == (so_far[-1], True)
+    counting = streamed(*map(text, ("1", "10", "100")), DONE)
+    assert (said(counting), counting.cumulative) == ("110100", False)
     parts = ["The quick ", "brown fox ", "jumps over ", "the lazy dog"]
     once = streamed(*map(text, parts), text("".join(parts) + " and"), text(" ran."), DONE)
     assert (said(once), once.cumulative) == (
