@@ -31,7 +31,7 @@ format: install ## let ruff write the formatting
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 test: install ## the fast tests
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
 fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (300) each
 	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz
@@ -46,7 +46,7 @@ crosscheck: install ## AIPerf through the proxy, its figures against ours (1.2 G
 	@$(BIN)/python -m bench.crosscheck
 
 test-real: install ## the tests on a real Kafka broker (Java and Maven, or KAFKA_BOOTSTRAP_SERVERS)
-	@$(BIN)/python -m pytest -q -m kafka
+	@$(BIN)/python -m pytest -q -m kafka $(PYTEST_ARGS)
 
 demo: install ## three simulated engines, 1,400 requests, a verdict (CANDIDATE=same, STREAM=kafka)
 	@$(if $(filter kafka,$(STREAM)),$(BIN)/python tests/kafka/with_broker.py) \

@@ -67,7 +67,8 @@ def test_members_come_and_go_under_load_and_nothing_is_lost(settings, opened, fl
     """One, two, three readers, then two, then one, while records keep coming: every record is
     stored, whether the callback flushes the open batch or clears it; one that is stored twice is
     the same place of the stream, delivered again."""
-    settings = replace(settings, partitions=6)
+    # four clients share this process: an append may wait long for its turn
+    settings = replace(settings, partitions=6, append_timeout=60.0)
     producer, stored = opened(KafkaProducerStream(settings)), []
     sent, stop = [0], threading.Event()
 
