@@ -83,10 +83,6 @@ class Batch:
         """Whether it is to be stored now."""
         return self.records > 0 and (self.is_full() or self.closes_in(now) == 0.0)
 
-    def room(self) -> int:
-        """How many more records it takes."""
-        return max(0, self.limits.records - self.records)
-
     def _count(self, delivered: Delivered, now: float) -> None:
         self.offsets[delivered.partition] = delivered.offset + 1
         self.records += 1
