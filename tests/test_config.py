@@ -10,6 +10,7 @@ import yaml
 
 from analysis.policy import Policy
 from shadow.config import Config, ConfigError, config_hash, load, masked
+from shadow.config.consistency import consistent
 from shadow.config.ends import ClickHouse, EmbeddedStore, EmbeddedStream, Retention
 from shadow.config.kafka import Kafka
 from shadow.config.operations import Admin, Limits
@@ -127,6 +128,14 @@ def test_a_key_of_a_later_version_is_refused(tmp_path, line, expected):
             "store.clickhouse.password: a secret",
         ),
         ("admin: {control: '0.0.0.0:9090'}", "admin: token: needed"),
+        ("admin: {health: '127.0.0.1:8080'}", "admin.health: 127.0.0.1:8080 is taken by listen"),
+        ("admin: {control: '127.0.0.1:8123'}", "store.listen: 127.0.0.1:8123 is taken by admin.c"),
+        ("admin: {collector: 'localhost:9091'}", "admin.collector: localhost:9091 is taken by"),
+        ("workers: 3\nadmin: {analysis: '127.0.0.1:9093'}", "admin.analysis: 127.0.0.1:9093 is"),
+        ("state: ./d", "store.embedded: d is the folder of state"),
+        ("primary: {url: 'http://localhost:8080'}", "primary.url: http://localhost:8080 is where"),
+        ("listen: '0.0.0.0:80'\nprimary: {url: 'http://127.0.0.1'}", "primary.url: http://127.0"),
+        ("limits: {queue_bytes: 1GiB}", "limits.queue_bytes: 1GiB is more than limits.mirror_b"),
         ("retention: {bodies: 30000d}", "retention.bodies: "),
         ("listen: 8080", "listen: 8080 is not an address"),
         ("experiment: 'a b'", "experiment: 'a b' is not a name"),
@@ -149,6 +158,20 @@ def test_a_mistake_is_one_line_with_its_path(tmp_path, line, expected):
     message = mistake(tmp_path, changed(line))
     assert message.startswith(expected)
     assert "hunter2" not in message
+
+
+def test_pods_of_their_own_may_use_the_same_port(tmp_path):
+    """With Kafka and a ClickHouse server each process may have a machine of its own; `up` has one."""
+    ends = """
+stream: {kafka: {bootstrap_servers: "k:9092"}}
+store: {clickhouse: {url: "http://c:8123"}}
+admin: {health: "0.0.0.0:9091", collector: "0.0.0.0:9091"}
+"""
+    config = load(write(tmp_path, changed(ends)), Config, {})
+    with pytest.raises(
+        ValueError, match=r"admin\.collector: 0\.0\.0\.0:9091 is taken by admin\.hea"
+    ):
+        consistent(config, one_machine=True)
 
 
 @pytest.mark.parametrize(

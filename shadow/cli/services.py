@@ -13,7 +13,8 @@ import click
 import yaml
 
 from shadow.cli.settings import collector_settings
-from shadow.config import Config, masked
+from shadow.config import Config, ConfigError, masked
+from shadow.config.consistency import consistent
 from shadow.supervise import SUPERVISED, Service, supervise
 
 if TYPE_CHECKING:
@@ -49,10 +50,17 @@ def private() -> None:
 def up(path: Path, config: Config) -> int:
     """Supervise everything. The proxy drains first, then the analysis looks until all is stored
     and judged, then the collector ends, and the store with it.
+
+    Raises:
+        ConfigError: two processes would listen on one port, or a mistake in the policy.
     """
     from shadow.cli.planning import parity_warnings
     from shadow.cli.reading import read_policy
 
+    try:
+        consistent(config, one_machine=True)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     read_policy(config)  # a mistake in it stops the start, not the analysis alone
     for warning in parity_warnings(config):
         click.echo(f"shadow: warning: {warning}", err=True)

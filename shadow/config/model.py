@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from shadow.config.consistency import consistent
 from shadow.config.ends import Retention, Store, Stream
 from shadow.config.operations import Admin, Limits
 from shadow.config.subject import Subject
@@ -91,6 +92,7 @@ class Config(Part):
         controls = [name for name, arm in self.arms.items() if arm.role == "control"]
         if len(controls) > 1:
             raise ValueError(f"arms: one control at most, not {', '.join(controls)}")
+        consistent(self)
         return self
 
     @property
