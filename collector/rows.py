@@ -103,6 +103,7 @@ def exchange_row(exchange: Exchange, completion: Completion, measures: Measures)
         "server_tpot_ms": measures.server_tpot_ms,
         "unreadable_events": completion.unreadable_events,
         "damaged_events": completion.damaged_events,
+        "mirroring": _word(exchange.mirroring),
     }
 
 

@@ -20,6 +20,8 @@ from shadow.subject import subject_in
 from shadow.wire import Large, Moving, fixed_part, put_body, put_marks, written
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shadow.config.subject import Subject
     from shadow.exchange import Headers
     from shadow.headers import ArmHeaders
@@ -61,6 +63,10 @@ class Request:
     """The ledger's."""
     body: bytes | bytearray = b""
     """One for all arms; not changed once the first of them was started."""
+    mirroring: str = "on"
+    """What the mirror did when it arrived; see `Exchange`."""
+    weights: Mapping[str, float] | None = None
+    """1 / the rate of each arm when it was decided on; None: each side's own."""
     captures: int = 0
     """How many of it the loop still holds."""
     _facts: dict[str, object] | None = field(default=None, repr=False)
@@ -102,7 +108,7 @@ class Side:
     """What its records say alike, in their wire form."""
 
     def __post_init__(self) -> None:
-        fixed = fixed_part(**asdict(self.origin), arm=self.arm, role=self.role, weight=self.weight)
+        fixed = fixed_part(**asdict(self.origin), arm=self.arm, role=self.role)
         object.__setattr__(self, "fixed", fixed)
         object.__setattr__(self, "first_bytes", min(_FIRST_BYTES, self.answer_bytes))
 
@@ -296,6 +302,8 @@ class Capture:
             "truncated_bytes": truncated,
             "tail_bytes": tail,
             "in_flight": self.in_flight,
+            "weight": side.weight if request.weights is None else request.weights[side.arm],
+            "mirroring": request.mirroring,
             "subject": request.subject(side.subject),
             "transport": self.transport,
             "error": self.error,

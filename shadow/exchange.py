@@ -74,6 +74,10 @@ SkipReason = Literal[
     "model_not_served",
     "too_large_to_route",
     "paused",
+    "lag",
+    "shadow_off",
+    "stopped",
+    "kill_switch",
     "upgrade",
 ]
 """Why an eligible request was never meant for an arm. Closed on the writing side."""
@@ -234,7 +238,11 @@ class Exchange(_Wire):
     in_flight: int = 0
     """Requests of this arm that were open when this one began."""
     weight: float = 1.0
-    """1 / sampling probability."""
+    """1 / sampling probability, as it was when the request was decided on."""
+    mirroring: str = "on"
+    """What the mirror did when the request arrived: on; off (a shadow-off window: the primary's record
+    alone); ending (such a window had just begun, and copies of earlier requests were still open);
+    after (within 5 s after mirroring had stood still)."""
     subject: str | None = None
     measures: dict[str, Any] | None = None
     transport: str

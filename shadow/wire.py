@@ -52,6 +52,8 @@ class Moving(TypedDict):
     truncated_bytes: int
     tail_bytes: int
     in_flight: int
+    weight: float
+    mirroring: str
     subject: str | None
     transport: str
     error: str | None

@@ -32,9 +32,9 @@ EXCHANGES = st.builds(
     ),
     request_changes=st.lists(TEXT, max_size=3), body=st.binary(max_size=400),
     captured_bytes=NS, truncated_bytes=NS, tail_bytes=NS, in_flight=NS,
-    weight=st.floats(1, 1e6), subject=st.none() | TEXT, transport=TEXT, error=st.none() | TEXT,
+    weight=st.floats(1, 1e6), mirroring=TEXT, subject=st.none() | TEXT, transport=TEXT, error=st.none() | TEXT,
 )  # fmt: skip
-FIXED = ("experiment", "config_hash", "arm", "role", "worker", "boot_id", "weight")
+FIXED = ("experiment", "config_hash", "arm", "role", "worker", "boot_id")
 
 
 def moving(exchange: Exchange) -> Moving:
