@@ -17,6 +17,7 @@ from shadow.relay.downstream import Downstream
 from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
 from shadow.relay.sockets import keep_alive
+from shadow.relay.waits import Waits
 
 if TYPE_CHECKING:
     from shadow.config import Config
@@ -51,6 +52,7 @@ class Proxy:
             config.retry_stale,
             frozenset(path.encode() for path in config.mirror_paths),
         )
+        self._waits = Waits(self.relay, config.limits)
         self._server: asyncio.Server | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
@@ -112,9 +114,11 @@ class Proxy:
     def _on_tick(self) -> None:
         loop = asyncio.get_running_loop()
         self._tick = loop.call_later(TICK_S, self._on_tick)
+        now = monotonic_ns()
+        self._waits.tick(now)
         self.relay.pool.sweep()
         try:
-            self.mirror.tick(monotonic_ns())
+            self.mirror.tick(now)
         except Exception as error:  # noqa: BLE001 mirror code must not stop the clock
             self.mirror.failed(error)
 

@@ -7,8 +7,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from shadow.config.units import Address, ByteSize, Listen
-from shadow.config.words import Part
+from shadow.config.units import Address, ByteSize, Duration, Listen
+from shadow.config.words import Part, Url
 
 
 class Limits(Part):
@@ -26,6 +26,12 @@ class Limits(Part):
     """All that the mirror holds: bodies for arms, open captures, the queue; beyond it `memory`."""
     header_bytes: ByteSize = 64 * 2**10
     """All fields of one head; beyond it 431."""
+    head_timeout: Duration = 60.0
+    """From a head's first byte to its last; beyond it 408."""
+    client_idle: Duration = 2 * 3600.0
+    """A client's connection without a request is closed after this: beyond Envoy's hour."""
+    upload_wait: Duration = 60.0
+    """A body that comes slower is relayed, and not mirrored: dropped `request_incomplete`."""
 
 
 class Admin(Part):
@@ -39,6 +45,8 @@ class Admin(Part):
     """The analysis'; without it, it has none."""
     control: Listen | None = None
     """Reports and verdicts, served by the analysis; without it, they are not served."""
+    follow: Url | None = None
+    """The control port of another host: what is said there of pauses and rates holds here too."""
     token: str = ""
     """What callers of the control port must show; needed where that is not on loopback."""
 

@@ -31,8 +31,11 @@ class Downstream(asyncio.Protocol):
         "_paused",
         "_reader",
         "_relay",
+        "_slicing",
         "_timer",
         "full_since",
+        "head_since",
+        "idle_since",
         "passage",
         "transport",
     )
@@ -43,11 +46,16 @@ class Downstream(asyncio.Protocol):
         self._ahead = b""
         self._ending = False
         self._paused = False
+        self._slicing = False
         self._timer: asyncio.TimerHandle | None = None
         self.transport = cast("asyncio.Transport", None)
         self.passage: Passage | None = None
         self.full_since = 0
         """When its write buffer became full (monotonic, ns); 0 while it has room."""
+        self.head_since = 0
+        """Since when the rest of a request's head is waited for; 0 while none is."""
+        self.idle_since = relay.clock_ns
+        """By the coarse clock."""
 
     # what the transport says
 
@@ -62,7 +70,10 @@ class Downstream(asyncio.Protocol):
         now = monotonic_ns()
         passage = self.passage
         if passage is not None and passage.takes_bytes:
-            passage.take(data)
+            if self._slicing:  # a transport may have had more in hand when it was told to pause
+                self.hold(data)
+            else:
+                passage.take(data)
         elif self._ending:
             pass
         elif passage is not None or self._ahead:
@@ -111,7 +122,10 @@ class Downstream(asyncio.Protocol):
             self.refuse(error.status, error.reason)
             return
         if found is not None:
+            self.head_since = 0
             self._begin(now, *found)
+        elif not self.head_since and not self._reader.empty:
+            self.head_since = now
 
     def _begin(self, now: int, head: RequestHead, rest: bytes) -> None:
         if head.method == b"CONNECT":
@@ -132,6 +146,28 @@ class Downstream(asyncio.Protocol):
             self._ahead += data
             self.balance()
 
+    def later(self, data: bytes) -> None:
+        """More of the upload than one turn of the loop should hold: its turn comes."""
+        self._ahead = data
+        if not self._slicing:
+            self._slicing = True
+            self.balance()
+        self._relay.pool.turns.wait(self)
+
+    def go_on(self) -> None:
+        """The next slice of the upload; what remains when it has ended has its own turn."""
+        self._slicing = False
+        passage = self.passage
+        if passage is not None and passage.takes_bytes:
+            data, self._ahead = self._ahead, b""
+            try:
+                passage.take(data)
+            except BaseException:
+                self.transport.abort()  # as a transport does whose protocol raises
+                raise
+        if not self.transport.is_closing():
+            self.balance()
+
     def held(self) -> bytes:
         """What was kept, which is now the caller's."""
         data, self._ahead = self._ahead, b""
@@ -141,7 +177,11 @@ class Downstream(asyncio.Protocol):
     def balance(self) -> None:
         """Read on, or not: bounded is what the client sent ahead and what waits to be sent on."""
         passage = self.passage
-        full = len(self._ahead) > AHEAD_BYTES or (passage is not None and passage.full)
+        full = (
+            self._slicing
+            or len(self._ahead) > AHEAD_BYTES
+            or (passage is not None and passage.full)
+        )
         if full != self._paused:
             self._paused = full
             if full:
@@ -153,6 +193,7 @@ class Downstream(asyncio.Protocol):
 
     def passed(self, *, keep: bool) -> None:
         """Both messages ended: the next one, or a close."""
+        self.idle_since = self._relay.clock_ns
         if not keep or self._relay.draining:
             if self._ahead:  # closing over unread bytes would reset, and take the answer along
                 self.linger()
@@ -167,6 +208,7 @@ class Downstream(asyncio.Protocol):
     def refuse(self, status: int, reason: str) -> None:
         """Answer for the request ourselves, and close."""
         self._relay.totals.refused += 1
+        self.head_since = 0
         self.transport.write(refusal(status, reason, head=False))
         self.linger()
 

@@ -2,8 +2,8 @@
 
 `feed(data, pieces, at)` takes what arrived, from `at` on, appends the body's bytes to `pieces`
 (transfer decoding undone) and returns where it stopped in `data`: at its end; at the message's end,
-where `done` says so; else, in an answer, where the work of one call had its bound, and it is to be
-called again from there. Splitting the data differently never changes the sum of pieces, the end, or
+where `done` says so; else where the work of one call had its bound, and it is to be called again
+from there. Splitting the data differently never changes the sum of pieces, the end, or
 whether it is refused.
 """
 
@@ -31,7 +31,7 @@ _MAX_HEX: Final = 15
 _HEAD_ONLY: Final = frozenset({HOST, LENGTH, CODING, CONNECTION, UPGRADE})
 _MAX_SIZE_LINE: Final = 4096
 SLICE_CHUNKS: Final = 128
-"""So many chunks of an answer at a time, about 0.15 ms."""
+"""So many chunks of a body at a time, about 0.15 ms."""
 _LINE_BYTES: Final = 32
 """What a trailer's line counts beside its bytes, so that they are few."""
 _TCHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -198,7 +198,7 @@ def _judge_trailer(line: bytes) -> None:
 def request_framing(length: int, trailer_bytes: int) -> Framing | None:
     """How a request's body is followed; None when there is none."""
     if length == CHUNKED:
-        return Chunked(strict=True, trailer_bytes=trailer_bytes)
+        return Chunked(strict=True, trailer_bytes=trailer_bytes, chunks=SLICE_CHUNKS)
     return Length(length) if length else None
 
 

@@ -112,11 +112,11 @@ class Passage:
             return
         if self._plan is not None and pieces:
             self._keep(pieces)
-        if end < len(data):
-            self._client.hold(data[end:])
-            data = data[:end]
         if upload.done:
             self._upload = None
+        if end < len(data):
+            (self._client.hold if upload.done else self._client.later)(data[end:])
+            data = data[:end]
         self._pass(first + data if first else data, last=upload.done)
         if self._answer_ended:
             self._after_early_answer(len(data))
@@ -174,6 +174,16 @@ class Passage:
             self._client.close()
         else:
             self._client.refuse(400, reason)
+
+    def upload_lasts(self, since: int) -> None:
+        """The mirror waits no longer for an upload that began before `since`; the primary does."""
+        plan = self._plan
+        if plan is None or self._upload is None or plan.capture.start_ns >= since:
+            return
+        self._plan = None
+        if self.connection is not None:
+            self.connection.capture = None
+        self._relay.dropped(plan)
 
     # what the client does
 

@@ -5,7 +5,7 @@ Rule: no exception of the mirror reaches a client. Each call into a plan goes th
 
 from __future__ import annotations
 
-from time import monotonic
+from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -50,6 +50,8 @@ class Relay:
         self.stateless_paths = stateless_paths
         self.clients: set[Downstream] = set()
         self.draining = False
+        self.clock_ns = monotonic_ns()
+        """The proxy's coarse clock, for what need not be stamped."""
         self._told_at = -TELL_S
         self.client_closed: Callable[[], None] = lambda: None
         """Called after each client's end; the drain waits by it."""

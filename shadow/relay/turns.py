@@ -1,7 +1,7 @@
 """Whose bytes are too many for one turn of the loop waits here for the next.
 
-So no upstream, however odd its answers, holds the loop for longer than a few slices: a slice is
-what one connection does at a time, bounded to about 0.2 ms (`framing.SLICE_CHUNKS`,
+So no peer, however odd its answers or uploads, holds the loop for longer than a few slices: a slice
+is what one connection does at a time, bounded to about 0.2 ms (`framing.SLICE_CHUNKS`,
 `upstream.SLICE_HEADS`, one read).
 """
 
@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from shadow.relay.upstream import Upstream
+from typing import Final, Protocol
 
 SLICES_A_TURN: Final = 4
+
+
+class Sliced(Protocol):
+    """A connection whose arrivals may take several turns."""
+
+    def go_on(self) -> None:
+        """The next slice of what waits."""
 
 
 class Turns:
     """Connections that wait for their next slice, first come, first served."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Upstream] = deque()
+        self._waiting: deque[Sliced] = deque()
         self._called = False
 
-    def wait(self, connection: Upstream) -> None:
+    def wait(self, connection: Sliced) -> None:
         """Call `connection.go_on()` in a later turn of the loop."""
         self._waiting.append(connection)
         if not self._called:

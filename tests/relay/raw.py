@@ -261,7 +261,7 @@ async def proxy(primary: str, arms: dict[str, object] | None = None, lookup=None
             "primary": head,
             "arms": built,
             "stream": {"embedded": "unused"},
-            "store": {"embedded": "unused"},
+            "store": {"embedded": "unused-store"},
             **settings,
         }
     )

@@ -26,7 +26,7 @@ def settings(url: str, **more) -> Config:
             "capture": "full",
             "primary": {"url": url},
             "stream": {"embedded": "x"},
-            "store": {"embedded": "x"},
+            "store": {"embedded": "y"},
             **more,
         }
     )

@@ -41,7 +41,7 @@ async def test_a_hung_arm_holds_no_more_than_its_share():
     body = b"x" * 100_000
     async with upstream(answering(OK)) as primary, upstream(hang) as candidate:
         arms = {"fp8": {"url": candidate.url, "deadline": "600ms"}}
-        limits = {"mirror_bytes": "1MiB"}
+        limits = {"mirror_bytes": "1MiB", "request_bytes": "1MiB", "queue_bytes": "1MiB"}
         async with proxy(primary.url, arms, limits=limits) as stage, client(stage.port) as user:
             held = stage.proxy.mirror.held
             for _ in range(40):
@@ -73,7 +73,7 @@ async def test_an_upload_in_crumbs_is_counted_as_it_comes():
         await connection.write(OK)
 
     async with upstream(script) as primary, upstream(answering(OK)) as candidate:
-        limits = {"mirror_bytes": "50000B"}
+        limits = dict.fromkeys(("mirror_bytes", "request_bytes", "queue_bytes"), "50000B")
         arms = {"fp8": candidate.url}
         async with proxy(primary.url, arms, limits=limits) as stage, client(stage.port) as user:
             await user.write(head + chunked)
