@@ -36,6 +36,8 @@ def _measured(upstream: Upstream) -> dict[str, Any]:
             "headers_set": sorted(upstream.headers.set),
             "headers_removed": sorted(upstream.headers.remove),
         }
+        if upstream.start != "with_primary":
+            facts["start"] = upstream.start
     return facts
 
 

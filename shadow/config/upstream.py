@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field, model_validator
 
+from shadow.config.bounds import ArmLimits, Breaker, BreakerOrOff, Price
+from shadow.config.choice import SamplingKey
 from shadow.config.units import Duration
 from shadow.config.words import HeaderName, HeaderValue, Part, Url, not_yet
-
-
-def _sampling_key(value: object) -> object:
-    if value == "conversation" or str(value).startswith("header:"):
-        raise ValueError(
-            f"not yet: {value} as a sampling key is not in this version; write request"
-        )
-    return value
 
 
 class Tls(Part):
@@ -60,7 +54,10 @@ class Arm(Upstream):
     role: Literal["candidate", "control"]
     sample: float = Field(ge=0, le=1)
     """The share of eligible requests that this arm gets; it has no default."""
-    key: Annotated[Literal["request"], BeforeValidator(_sampling_key)] = "request"
+    key: SamplingKey = "request"
+    """What is drawn for: request, conversation, or header:NAME; equal keys are chosen alike."""
+    allow_external: bool = False
+    """Whether it may live outside of `networks`."""
     models: Annotated[dict[str, str], not_yet("the rewriting of model names")] = {}
     headers: HeaderChanges = HeaderChanges()
     factors: dict[str, str] = {}
@@ -69,3 +66,14 @@ class Arm(Upstream):
     """Over the wait in the proxy plus the whole stream."""
     concurrency: int = Field(default=200, ge=1)
     """Open requests of this arm alone; one more is dropped and counted."""
+    start: Literal["with_primary", "after_primary"] = "with_primary"
+    """When it gets its copy: at once, or when the primary's answer has ended."""
+    breaker: BreakerOrOff = Breaker()
+    limits: ArmLimits = ArmLimits()
+    price: Price | None = None
+
+    @model_validator(mode="after")
+    def _priced(self) -> Self:
+        if self.limits.cost_per_day is not None and self.price is None:
+            raise ValueError("limits.cost_per_day: needs a price beside it")
+        return self
