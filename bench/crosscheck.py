@@ -106,6 +106,7 @@ def write_config(folder: Path, ports: Mapping[str, int]) -> Path:
         "store": {"embedded": str(folder / "store"), "listen": f"127.0.0.1:{ports['store']}"},
         "state": str(folder / "state"),
         "admin": {"health": f"127.0.0.1:{ports['health']}"},
+        "isolation": "off",  # a copy of every request
     }
     path = folder / "crosscheck.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False))

@@ -113,6 +113,7 @@ def shadow(place: Place, *, sample: float, limits: dict[str, str] | None = None)
         "admin": {"health": f"127.0.0.1:{place.health}"},
         "limits": limits or {},
         "drain": "5s",
+        "isolation": "off",  # every request is mirrored, as by the peers
     }
     path = place.folder / "bench.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False))

@@ -71,6 +71,7 @@ def tree(tmp_path, engine) -> dict:
         "store": {"embedded": str(tmp_path / "store")},
         "state": str(tmp_path / "state"),
         "admin": {"health": f"127.0.0.1:{free_port()}"},
+        "isolation": "off",
     }
 
 

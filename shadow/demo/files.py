@@ -83,6 +83,10 @@ store: {{embedded: {json.dumps(f"{folder}/data/store")}, listen: "127.0.0.1:{por
 state: {json.dumps(f"{folder}/data/state")}
 policy: {json.dumps(f"{folder}/policy.yaml")}
 drain: 10s
+# A minute is too short to spare seconds without mirroring, and its verdict comes before its end;
+# in production leave both lines out.
+isolation: off
+stop_at: {{on_verdict: continue}}
 admin: {{health: "127.0.0.1:{ports.health}"}}
 """
 

@@ -146,6 +146,8 @@ def stage(tmp_path: Path, primary: str, arms: dict, **changes) -> Iterator[Stage
         "admin": {"health": f"127.0.0.1:{ports[1]}"},
         "policy": str(policy),
         "drain": "20s",
+        "isolation": "off",  # every request is counted on
+        "stop_at": {"on_verdict": "continue"},
     } | changes
     config = tmp_path / "shadow.yaml"
     config.write_text(yaml.safe_dump(tree))

@@ -262,6 +262,7 @@ async def proxy(primary: str, arms: dict[str, object] | None = None, lookup=None
             "arms": built,
             "stream": {"embedded": "unused"},
             "store": {"embedded": "unused-store"},
+            "isolation": "off",  # no random second without mirroring
             **settings,
         }
     )
