@@ -1,7 +1,7 @@
 """What may stand in shadow.yaml. Unknown keys are mistakes, as are keys of features to come.
 
-Its parts: `upstream`, `ends` (stream and store), `operations`, `kafka`, `subject`; `words` and
-`units` say how values are written.
+Its parts: `upstream`, `ends` (stream and store), `operations`, `lifecycle`, `kafka`, `subject`;
+`words` and `units` say how values are written.
 """
 
 from __future__ import annotations
@@ -13,25 +13,19 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, model_validator
 
 from shadow.config.consistency import consistent
+from shadow.config.choice import NETWORKS, PATHS, Inside, MirrorPath, NetworkName, Tenants, outside
 from shadow.config.ends import Retention, Store, Stream
+from shadow.config.lifecycle import Isolation, IsolationOrOff, StopAt
 from shadow.config.operations import Admin, Limits
 from shadow.config.subject import Subject
 from shadow.config.units import Address, Duration, Listen
 from shadow.config.upstream import Arm, Upstream
-from shadow.config.words import Name, NotYet, Part, not_yet
+from shadow.config.words import Name, Part
 
 
 def _yaml_bool_off(value: object) -> object:
     """YAML 1.1 reads a bare off as false."""
     return "off" if value is False else value
-
-
-def _isolation(value: object) -> object:
-    if value in (False, "off"):
-        return "off"
-    raise ValueError(
-        "not yet: shadow-off windows and self-pause are not in this version; write off"
-    )
 
 
 class Config(Part):
@@ -51,8 +45,12 @@ class Config(Part):
     """By which header a person's records are found and purged; without it, by none."""
     policy: Path | None = None
     """Without it, the default policy judges."""
-    stop_at: Annotated[NotYet, not_yet("an end by pairs, hours or verdict")] = None
-    isolation: Annotated[Literal["off"], BeforeValidator(_isolation)] = "off"
+    stop_at: StopAt = StopAt()
+    """When mirroring ends by itself; unless told otherwise, with a final verdict."""
+    kill_switch: Path | None = None
+    """While this file says anything but `off`, nothing is mirrored."""
+    isolation: IsolationOrOff = Isolation()
+    """On unless told otherwise: mirroring that hurts must end before somebody looks."""
     limits: Limits = Limits()
     retry_stale: Annotated[
         Literal["off", "idempotent", "fresh_close"], BeforeValidator(_yaml_bool_off)
@@ -63,14 +61,12 @@ class Config(Part):
     """Proxy processes that share the port (SO_REUSEPORT)."""
     state: Path = Path("data/state")
     """Counters that survive kill -9."""
-    mirror_paths: list[str] = [
-        "/v1/chat/completions",
-        "/v1/completions",
-        "/v1/responses",
-        "/v1/embeddings",
-        "/v1/messages",
-    ]
-    """POSTs to these paths are eligible; the query does not count."""
+    mirror_paths: list[MirrorPath] = list(PATHS)
+    """METHOD /PATH, POST where none stands, `*` for one segment; the query does not count."""
+    tenants: Tenants | None = None
+    """Whose requests are never copied."""
+    networks: list[NetworkName] = list(NETWORKS)
+    """Where arms may live without `allow_external`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -92,7 +88,21 @@ class Config(Part):
         controls = [name for name, arm in self.arms.items() if arm.role == "control"]
         if len(controls) > 1:
             raise ValueError(f"arms: one control at most, not {', '.join(controls)}")
+        unpriced = [name for name in self.candidates if self.arms[name].price is None]
+        if self.stop_at.cost is not None and unpriced:
+            raise ValueError(f"stop_at.cost: arms.{unpriced[0]} has no price to reckon it by")
         consistent(self)
+        return self
+
+    @model_validator(mode="after")
+    def _arms_are_inside(self) -> Self:
+        inside = Inside(self.networks)
+        for name, arm in self.arms.items():
+            if not arm.allow_external and (address := outside(arm.url, inside)):
+                raise ValueError(
+                    f"arms.{name}.url: {address} is outside of `networks`; name its network there,"
+                    f" or say allow_external: true"
+                )
         return self
 
     @property
