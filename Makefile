@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install lint test test-real bench calibrate clean demo demo-engines fuzz crosscheck format
+.PHONY: help install lint test test-real bench calibrate clean demo demo-engines fuzz soak crosscheck format
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,9 @@ test: install ## the fast tests
 
 fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (300) each
 	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz
+
+soak: install ## every fault of an arm at full length, then all at once for MINUTES (10)
+	@SHADOW_SOAK=1 SHADOW_SOAK_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -q -s tests/faults
 
 bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
 	@$(BIN)/python tests/kafka/with_broker.py $(BIN)/python -m bench
