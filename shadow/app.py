@@ -50,7 +50,7 @@ class Proxy:
             config.limits,
             ports.totals,
             config.retry_stale,
-            frozenset(path.encode() for path in config.mirror_paths),
+            self.mirror.selection,
         )
         self._waits = Waits(self.relay, config.limits)
         self._server: asyncio.Server | None = None

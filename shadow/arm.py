@@ -45,6 +45,7 @@ class Arm:
         limits = shared.limits
         self.name = name
         self.sample = settings.sample
+        self.key = settings.key
         self.pool = Pool(
             f"arms.{name}", settings, limits.header_bytes, shared.lookup, shared.turns, sacred=False
         )
@@ -124,7 +125,8 @@ class ArmRequest:
         head, body = self._wire
         self._wire = None
         self.connection = connection
-        connection.begin(self, self.capture, head=False, upgrade=False)
+        is_head = self.capture.request.head.method == b"HEAD"
+        connection.begin(self, self.capture, head=is_head, upgrade=False)
         connection.send(head + body if len(body) < 65536 else head, last=len(body) < 65536)
         if len(body) >= 65536:
             connection.send(body, last=True)

@@ -61,8 +61,25 @@ Role = Literal["primary", "control", "candidate"]
 Probe = Literal["none", "greedy"]
 Attach = Literal["inline", "tap"]
 
-Counter = Literal["eligible", "sampled", "skipped", "captured", "dropped", "pending", "lost"]
-"""eligible = sampled + skipped(reason); sampled = captured + dropped(reason) + pending + lost."""
+Counter = Literal[
+    "eligible",
+    "sampled",
+    "skipped",
+    "captured",
+    "dropped",
+    "pending",
+    "lost",
+    "reached",
+    "connect_failed",
+    "breaker_open",
+    "unsent",
+]
+"""eligible = sampled + skipped(reason); sampled = captured + dropped(reason) + pending + lost.
+
+Of what an arm began, each is one of: reached (its bytes were written to a connection),
+connect_failed (there was none by the deadline), breaker_open, unsent (the client left before there
+was one). Where nothing was dropped after it had begun, captured is their sum.
+"""
 
 SkipReason = Literal[
     "not_sampled",
@@ -79,6 +96,7 @@ SkipReason = Literal[
     "stopped",
     "kill_switch",
     "upgrade",
+    "denied",
 ]
 """Why an eligible request was never meant for an arm. Closed on the writing side."""
 
@@ -94,6 +112,8 @@ DropReason = Literal[
     "not_encodable",
     "memory",
     "primary_unreachable",
+    "rate",
+    "budget",
 ]
 """Why a sampled request has no exchange of an arm. Closed on the writing side."""
 

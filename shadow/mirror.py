@@ -16,7 +16,8 @@ from shadow.held import Held
 from shadow.plan import PRIMARY, Plan
 from shadow.redact import path_of
 from shadow.relay.turns import Turns
-from shadow.sampling import Sampler, new_pair_id
+from shadow.sampling import HEADER, REQUEST, Sampler, new_pair_id
+from shadow.selection import Denial, Selection, sole_value
 
 if TYPE_CHECKING:
     from shadow.config.model import Config
@@ -60,20 +61,26 @@ class Mirror:
             subject,
         )
         self.request_bytes = config.limits.request_bytes
-        self._paths = frozenset(path.encode() for path in config.mirror_paths)
-        self._sampler = Sampler(config.experiment)
+        self.selection = Selection(config.mirror_paths)
+        self.sampler = Sampler(config.experiment)
+        self._denial = None if config.tenants is None else Denial(config.tenants)
+        self._by_request = all(arm.key == REQUEST for arm in self.arms)
         self._ready: list[Plan] = []
 
     def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
         """What the mirror will do with this request; None when nothing, which is then counted."""
-        if head.method != b"POST" or self.draining or path_of(head.target) not in self._paths:
+        path = path_of(head.target)
+        methods = self.selection.exact.get(path)
+        if methods is None and self.selection.patterned:
+            methods = self.selection.by_path(path)
+        if methods is None or self.draining or not (head.method in methods or head.upgrade):
             return None
         reason = self._skip_reason(head)
         if reason:
             self.skip(self.arms, reason)
             return None
         pair_id = new_pair_id()
-        chosen = self._chosen(pair_id)
+        chosen = self._chosen(pair_id) if self._by_request else self._chosen_by_keys(pair_id, head)
         if not chosen:
             self.skip(self.arms, "not_sampled")
             return None
@@ -90,16 +97,31 @@ class Mirror:
         chosen = []
         for arm in self.arms:
             if not drawn and 0.0 < arm.sample < 1.0:
-                drawn = self._sampler.draw(pair_id)
+                drawn = self.sampler.draw(pair_id)
             if drawn < arm.sample:
                 chosen.append(arm)
         return chosen
+
+    def _chosen_by_keys(self, pair_id: str, head: RequestHead) -> list[Arm]:
+        """The arms that get it, each by its key; by conversation, those that may."""
+        drawn: dict[str, float] = {}
+        for key in {arm.key for arm in self.arms}:
+            if key == REQUEST:
+                drawn[key] = self.sampler.draw(pair_id)
+            elif key.startswith(HEADER):
+                value = sole_value(head, key.removeprefix(HEADER).encode())
+                drawn[key] = self.sampler.draw(f"{key}:{value}") if value else 1.0
+        return [arm for arm in self.arms if drawn.get(arm.key, 0.0) < arm.sample]
 
     def _skip_reason(self, head: RequestHead) -> str:
         if head.marked:
             return "marked"
         if head.opted_out:
             return "opted_out"
+        if self._denial is not None and self._denial.denies(head):
+            return "denied"
+        if head.upgrade:
+            return "upgrade"
         return "body_too_large" if head.length > self.request_bytes else ""
 
     def skip(self, arms: list[Arm], reason: str) -> None:

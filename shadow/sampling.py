@@ -1,4 +1,9 @@
-"""Which requests an arm gets: one number a request, the same for every arm, so that rates nest."""
+"""Which requests an arm gets: one number a key, the same for every arm, so that rates nest.
+
+A key is the request's own (its pair), a header's value, or its conversation. An arm is given a
+request iff the number is below its rate: so 5 % lie within 10 %, another process and another day
+decide alike, and two experiments choose independently.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,11 @@ _SCALE: Final = 2.0**-53
 _random = random.SystemRandom()
 _pairs = random.Random(_random.getrandbits(256))  # noqa: S311 identity, not secrecy
 
+REQUEST: Final = "request"
+CONVERSATION: Final = "conversation"
+"""Drawn for once the body is known; until then such an arm is a maybe."""
+HEADER: Final = "header:"
+
 
 def new_pair_id() -> str:
     """128 random bits as 32 hex digits."""
@@ -17,11 +27,7 @@ def new_pair_id() -> str:
 
 
 class Sampler:
-    """u in [0, 1) by BLAKE2b keyed with the experiment's name: arm sampled iff u < its rate.
-
-    So an arm of 5 % sees a part of what an arm of 10 % sees, another process decides alike, and
-    two experiments choose independently.
-    """
+    """u in [0, 1) by BLAKE2b keyed with the experiment's name: arm sampled iff u < its rate."""
 
     __slots__ = ("_keyed",)
 
@@ -29,7 +35,7 @@ class Sampler:
         self._keyed = blake2b(digest_size=8, key=experiment.encode()[:64])
 
     def draw(self, key: str) -> float:
-        """The request's number, uniform in [0, 1) over keys."""
+        """The key's number, uniform in [0, 1) over keys."""
         state = self._keyed.copy()
         state.update(key.encode())
         return (int.from_bytes(state.digest()) >> 11) * _SCALE

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from shadow.config.consistency import consistent
 from shadow.config.choice import NETWORKS, PATHS, Inside, MirrorPath, NetworkName, Tenants, outside
+from shadow.config.consistency import consistent
 from shadow.config.ends import Retention, Store, Stream
 from shadow.config.lifecycle import Isolation, IsolationOrOff, StopAt
 from shadow.config.operations import Admin, Limits

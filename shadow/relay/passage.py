@@ -54,7 +54,9 @@ class Passage:
         self._client = client
         self._relay = relay
         self._head = head
-        self._plan = relay.plan(head, now) if head.method == b"POST" else None
+        self._plan = (
+            relay.plan(head, now) if head.method in relay.mirrored or head.upgrade else None
+        )
         self._upload = request_framing(head.length, relay.limits.header_bytes)
         self._answer_started = self._answer_ended = self._close_after = self._retried = False
         self._end_unsaid = False

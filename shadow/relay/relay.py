@@ -13,7 +13,7 @@ import structlog
 from shadow.relay.stale import RetryStale, may_be_retried
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from shadow.config.operations import Limits
     from shadow.metrics import Totals
@@ -40,7 +40,7 @@ class Relay:
         limits: Limits,
         totals: Totals,
         retry_stale: RetryStale,
-        stateless_paths: frozenset[bytes],
+        stateless_paths: Container[bytes],
     ) -> None:
         self.pool = pool
         self.mirror = mirror
@@ -48,6 +48,8 @@ class Relay:
         self.totals = totals
         self.retry_stale: RetryStale = retry_stale
         self.stateless_paths = stateless_paths
+        self.mirrored = mirror.selection.methods
+        """Requests of other methods are none of the mirror's, unless they ask for a websocket."""
         self.clients: set[Downstream] = set()
         self.draining = False
         self.clock_ns = monotonic_ns()

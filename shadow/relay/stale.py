@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from shadow.redact import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Container, Sequence
 
     from shadow.relay.head import RequestHead
     from shadow.relay.upstream import Upstream
@@ -31,7 +31,7 @@ _STATEFUL: Final = re.compile(
 _NOT_STORED: Final = re.compile(rb'"store"\s*:\s*false')
 
 
-def may_be_retried(head: RequestHead, mode: RetryStale, paths: Collection[bytes]) -> bool:
+def may_be_retried(head: RequestHead, mode: RetryStale, paths: Container[bytes]) -> bool:
     """Whether the request is worth keeping at hand: its method, and where it goes, allow it."""
     if mode == "off" or head.upgrade:
         return False
