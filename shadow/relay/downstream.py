@@ -11,9 +11,10 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, cast
 
 from shadow.relay.head import BadRequest, RequestHead, RequestReader
-from shadow.relay.passage import AHEAD_BYTES, Passage
+from shadow.relay.passage import Passage
 from shadow.relay.refusal import refusal
 from shadow.relay.sockets import reset
+from shadow.relay.upload import AHEAD_BYTES
 
 if TYPE_CHECKING:
     from shadow.relay.relay import Relay

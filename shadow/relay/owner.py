@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class Owner(Protocol):
     """Who a connection works for: a client's connection, or an arm's request."""
 
+    __slots__ = ()
+
     def connected(self, connection: Upstream) -> None:
         """A connection that was asked for is there."""
 
