@@ -14,6 +14,7 @@ from shadow.config import config_hash
 from shadow.mirror import Mirror
 from shadow.ports import Ports
 from shadow.relay.downstream import Downstream
+from shadow.relay.forwarding import Forwarding, needed
 from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
 from shadow.relay.sockets import keep_alive
@@ -52,6 +53,8 @@ class Proxy:
             config.retry_stale,
             self.mirror.selection,
         )
+        if needed(config.primary):
+            self.relay.forwarding = Forwarding(config.primary, pool.authority)
         self._waits = Waits(self.relay, config.limits)
         self._server: asyncio.Server | None = None
         self._tick: asyncio.TimerHandle | None = None

@@ -25,7 +25,7 @@ from shadow.config.units import (
     show_bytes,
     show_duration,
 )
-from shadow.config.upstream import Arm
+from shadow.config.upstream import Arm, Primary, Upstream
 
 ROOT = Path(__file__).parent.parent
 
@@ -308,6 +308,7 @@ def test_every_key_is_documented():
         "isolation": Isolation,
     }
     known = set(Config.model_fields) | set(Arm.model_fields)
+    known |= {f"primary.{key}" for key in set(Primary.model_fields) - set(Upstream.model_fields)}
     for prefix, part in parts.items():
         known |= {f"{prefix}.{key}" for key in part.model_fields}
     known |= {"stream.kafka", "store.clickhouse"}

@@ -19,7 +19,7 @@ from shadow.config.lifecycle import Isolation, IsolationOrOff, StopAt
 from shadow.config.operations import Admin, Limits
 from shadow.config.subject import Subject
 from shadow.config.units import Address, Duration, Listen
-from shadow.config.upstream import Arm, Upstream
+from shadow.config.upstream import Arm, Primary
 from shadow.config.words import Name, Part
 
 
@@ -36,7 +36,7 @@ class Config(Part):
     attach: Literal["inline"] = "inline"
     capture: Literal["full", "text"]
     """full: raw answers are stored too; text: prompt and decoded answer; it has no default."""
-    primary: Upstream
+    primary: Primary
     arms: dict[Name, Arm] = {}
     stream: Stream
     store: Store

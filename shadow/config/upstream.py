@@ -41,6 +41,15 @@ class Upstream(Part):
     """An idle connection is closed after this; below the 5 s at which uvicorn closes."""
 
 
+class Primary(Upstream):
+    """The upstream whose answers the clients get; it gets their fields as sent, unless told so."""
+
+    forwarded: Literal["pass", "append"] = "pass"
+    """append: X-Forwarded-For and Forwarded name the client, as a proxy's hop does."""
+    host: Literal["client", "url"] = "client"
+    """Whose Host it is told: the client's own, or the name in `url`."""
+
+
 class HeaderChanges(Part):
     """Header fields of one arm's request: set replaces, remove takes away."""
 

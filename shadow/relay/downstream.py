@@ -175,6 +175,12 @@ class Downstream(asyncio.Protocol):
         self.balance()
         return data
 
+    @property
+    def address(self) -> str:
+        """The client's, as text."""
+        peer = self.transport.get_extra_info("peername")
+        return str(peer[0]) if peer else "unknown"
+
     def balance(self) -> None:
         """Read on, or not: bounded is what the client sent ahead and what waits to be sent on."""
         passage = self.passage

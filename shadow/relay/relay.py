@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shadow.mirror import Mirror
     from shadow.plan import Plan
     from shadow.relay.downstream import Downstream
+    from shadow.relay.forwarding import Forwarding
     from shadow.relay.head import RequestHead
     from shadow.relay.pool import Pool
 
@@ -52,6 +53,8 @@ class Relay:
         """Requests of other methods are none of the mirror's, unless they ask for a websocket."""
         self.clients: set[Downstream] = set()
         self.draining = False
+        self.forwarding: Forwarding | None = None
+        """What the primary is told of clients; None: what they sent."""
         self.clock_ns = monotonic_ns()
         """The proxy's coarse clock, for what need not be stamped."""
         self._told_at = -TELL_S

@@ -49,7 +49,10 @@ class Upload(Ends):
             self._use(connection)
             if relay.may_retry(self._head):
                 self._sent = []
-        first = self._head.encode(relay.pool.authority)
+        if relay.forwarding is None:
+            first = self._head.encode(relay.pool.authority)
+        else:
+            first = relay.forwarding.encode(self._head, self._client.address)
         if self._upload is None:
             self._client.hold(rest)
             self._pass(first, last=True)
