@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 NO_GAP = ("client_cancelled", "primary_failed", "warm_up", "after_window", "not_a_completion")
 """Pairs excluded for these reasons are nobody's gap: coverage does not count them."""
@@ -37,6 +38,8 @@ class Account:
     dropped: Mapping[str, int] = field(default_factory=dict)
     pending: int = 0
     lost: int = 0
+    unreadable: int = 0
+    """Of the captured, answers of which not all could be read; their bytes are kept."""
 
     @property
     def eligible(self) -> int:
@@ -50,7 +53,10 @@ class Account:
 
 
 def accounts(
-    counts: Iterable[Count], captured: Mapping[tuple[str, str], int], alive: AbstractSet[str]
+    counts: Iterable[Count],
+    captured: Mapping[tuple[str, str], int],
+    alive: AbstractSet[str],
+    unreadable: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, Account]:
     """Every arm's account over all workers and boots.
 
@@ -61,10 +67,14 @@ def accounts(
         counts: cumulative counters, the newest of each worker, boot, arm, counter and reason.
         captured: stored exchanges by (boot_id, arm).
         alive: boots that may still send something.
+        unreadable: stored exchanges that could not all be read, by arm.
     """
     listed = list(counts)
     arms = {count.arm for count in listed} | {arm for _, arm in captured}
-    return {arm: _account(arm, listed, captured, alive) for arm in sorted(arms)}
+    return {
+        arm: replace(_account(arm, listed, captured, alive), unreadable=unreadable.get(arm, 0))
+        for arm in sorted(arms)
+    }
 
 
 def _account(

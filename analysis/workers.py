@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,19 +55,22 @@ def standing(client: Client, settings: Settings, progress: Progress, now_ns: int
     ).result_rows
     stored = _by_boot(rows)
     after = settle(progress, awaited, stored)
-    captured = {(boot_id, arm): held for _, boot_id, arm, held, _, _ in rows}
+    captured = {(boot_id, arm): held for _, boot_id, arm, held, *_ in rows}
+    unreadable = Counter[str]()
+    for row in rows:
+        unreadable[row[2]] += row[6]
     unheard = {boot_id for boot_id in stored if all(b.boot_id != boot_id for b in boots)}
     return Standing(
         progress=after,
         watermark_ns=watermark(after, boots, stored, now_ns, settings.window_seconds),
-        accounts=accounts(counts, captured, alive.keys() | unheard),
+        accounts=accounts(counts, captured, alive.keys() | unheard, unreadable),
         ended=not (alive or unheard),
     )
 
 
 def _by_boot(rows: Sequence[Sequence[Any]]) -> dict[str, Stored]:
     found: dict[str, Stored] = {}
-    for _, boot_id, _, _, awaited, last_ns in rows:
+    for _, boot_id, _, _, awaited, last_ns, _ in rows:
         old = found.get(boot_id, Stored(0, 0))
         found[boot_id] = Stored(old.awaited + awaited, max(old.last_ns, last_ns))
     return found

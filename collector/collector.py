@@ -23,7 +23,7 @@ import structlog
 from collector.bad_ratio import BadRatio
 from collector.batch import Batch, BatchLimits, Sourced
 from collector.dead_letters import DeadLetter
-from collector.decode import rows_of
+from collector.decode import is_unreadable, rows_of
 from collector.origin import UNKNOWN, Origin, origin_of, records_in
 from collector.patience import Backoff, patiently
 from collector.rows import DECODER_VERSION
@@ -122,6 +122,7 @@ class Collector:
             self._batch.add_bad(delivered, str(error), self.clock())
             return
         self.ratio.good()
+        self.status.unreadable_total += is_unreadable(rows)
         self._batch.add_rows(delivered, rows, self.clock())
 
     def _take_damaged(self, delivered: Delivered) -> None:

@@ -42,6 +42,13 @@ def rows_of(
     return _read_rows(record, capture, count_tokens.get(record.arm))
 
 
+def is_unreadable(rows: Rows) -> bool:
+    """Whether they are those of an answer of which not all could be read as it came."""
+    return any(
+        row["unreadable_events"] + row["damaged_events"] for row in rows.get("exchanges", ())
+    )
+
+
 def _decoded(value: bytes) -> Accounting | Exchange:
     try:
         return decode(value)

@@ -65,6 +65,15 @@ def said(document: object, *, sort_keys: bool = False) -> str:
     return clean(text)
 
 
+def is_text(data: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def clean(text: str) -> str:
     """`text` as valid Unicode: surrogate pairs that came apart are joined, lone ones replaced."""
     if text.isascii():

@@ -15,6 +15,8 @@ class Status:
     """Why it does not work now, in one line; None while it does."""
     records_total: int = 0
     dead_letters_total: int = 0
+    unreadable_total: int = 0
+    """Answers that could not all be read as they came: their bytes are kept."""
 
     def told(self, away: Exception | None) -> None:
         """Something is away, for this reason; or it works again."""

@@ -43,8 +43,10 @@ def test_the_collector_says_what_is_away():
         status.told(ConnectionError("no broker\nanswers"))
         code, body = get(address, "/readyz")
         assert (code, json.loads(body)["reason"]) == (503, "no broker answers")
-        status.records_total = 7
-        assert "shadow_collector_records_total 7.0" in get(address, "/metrics")[1]
+        status.records_total, status.unreadable_total = 7, 2
+        text = get(address, "/metrics")[1]
+        assert "shadow_collector_records_total 7.0" in text
+        assert "shadow_collector_unreadable_total 2.0" in text
     with pytest.raises(urllib.error.URLError):
         get(address, "/healthz")
 

@@ -167,4 +167,5 @@ def _account(account: Account) -> dict[str, Any]:
         "dropped": dict(account.dropped),
         "pending": account.pending,
         "lost": account.lost,
+        "unreadable": account.unreadable,
     }

@@ -117,7 +117,14 @@ def _accounting(arms: Tree) -> list[str]:
         for name, arm in arms.items()
     ]
     rule = "eligible = sampled + skipped; sampled = captured + dropped + pending + lost."
-    return ["## Accounting", "", rule, "", *_table(columns, rows)]
+    return ["## Accounting", "", rule, "", *_table(columns, rows), *_unreadable(arms)]
+
+
+def _unreadable(arms: Tree) -> list[str]:
+    """Answers that our reader could not follow; nothing where it could."""
+    counts = {name: arm["unreadable"] for name, arm in arms.items() if arm.get("unreadable")}
+    told = f"Not all could be read of (the bytes are kept): {_reasons(counts)}."
+    return [told, ""] if counts else []
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

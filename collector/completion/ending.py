@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collector.completion.answer import Answer
+from collector.completion.counting import usage_of
 from collector.completion.model import Fault
+from collector.completion.reading import Reading
 
 _OURS = ("cut_by_drain", "deadline_short")
 
@@ -31,7 +34,11 @@ class Ending:
     """An event without its blank line stood at the end."""
 
 
-def outcome_of(ending: Ending) -> tuple[str, Fault | None]:
+Ended = tuple[str, Fault | None]
+"""An outcome and its reason."""
+
+
+def outcome_of(ending: Ending) -> Ended:
     """The outcome, and why it is not `complete`."""
     if ending.fault is not None:
         return "in_band_error", ending.fault
@@ -42,7 +49,7 @@ def outcome_of(ending: Ending) -> tuple[str, Fault | None]:
     return cut_short(ending) or _without_terminal(ending)
 
 
-def cut_short(ending: Ending) -> tuple[str, Fault | None] | None:
+def cut_short(ending: Ending) -> Ended | None:
     """Who cut an answer short before its end, if its transport or our capture tells."""
     why = Fault(ending.transport, ending.transport_error or f"transport: {ending.transport}")
     if ending.transport == "client_disconnected":
@@ -56,7 +63,42 @@ def cut_short(ending: Ending) -> tuple[str, Fault | None] | None:
     return None
 
 
-def _without_terminal(ending: Ending) -> tuple[str, Fault | None]:
+def _without_terminal(ending: Ending) -> Ended:
     if ending.left_over:
         return "truncated_upstream", Fault("sse", "the last event has no blank line after it")
     return "no_terminal_event", Fault(None, "the stream ended without its terminal event")
+
+
+def ending_of(
+    answer: Answer, reading: Reading, *, unseen: str = "", left_over: bool = False
+) -> Ending:
+    """What is known of an answer's end, once it was read."""
+    return Ending(
+        transport=answer.transport,
+        transport_error=answer.error,
+        fault=reading.fault or _aborted(reading),
+        terminal=reading.terminal,
+        has_tokens=_has_tokens(reading),
+        cut_by_capture=unseen,
+        left_over=left_over,
+    )
+
+
+def _aborted(reading: Reading) -> Fault | None:
+    """An engine that gives up says so in the finish reason (vLLM: error, SGLang: abort)."""
+    for parts in reading.choices.values():
+        if parts.finish_reason in ("error", "abort"):
+            return Fault(parts.finish_reason, f"finish_reason: {parts.finish_reason}")
+    return None
+
+
+def _has_tokens(reading: Reading) -> bool:
+    if reading.token_ends or reading.vectors:
+        return True
+    usage = usage_of(reading.usage)
+    if usage is not None and usage.completion_tokens:
+        return True
+    return any(
+        parts.text or parts.reasoning or parts.refusal or parts.calls or parts.token_ids
+        for parts in reading.choices.values()
+    )

@@ -10,7 +10,13 @@ from collector.completion.server_timings import said_in_headers
 
 
 def bare(
-    answer: Answer, dialect: str, outcome: str, fault: Fault | None, *, streamed: bool
+    answer: Answer,
+    dialect: str,
+    outcome: str,
+    fault: Fault | None,
+    *,
+    streamed: bool,
+    unreadable: int,
 ) -> Completion:
     """A completion of which there is nothing to say but how it ended."""
     return Completion(
@@ -20,6 +26,7 @@ def bare(
         transport=answer.transport,
         outcome=outcome,
         fault=fault,
+        unreadable_events=unreadable,
     )
 
 

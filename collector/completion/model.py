@@ -104,9 +104,11 @@ class Completion:
     tokens: Tokens = Tokens()
     timeline: Timeline = Timeline()
     unreadable_events: int = 0
-    """Data events that are neither JSON nor a known word; 1 for a document that is no JSON."""
+    """Data events that are neither JSON nor a known word; 1 for a body of which nothing could be
+    read, or not its end: its coding is unknown or damaged, it is no JSON, of no shape of the
+    dialect, longer than we read, has no event or no whole last one."""
     damaged_events: int = 0
-    """Data events with bytes that are no UTF-8; U+FFFD stands for each in what was read."""
+    """Data events, or documents, with bytes that are no UTF-8; U+FFFD stands for each."""
     cumulative: bool = False
     """The engine repeated the whole text where deltas belong; it was undone."""
     text_whole: bool = True

@@ -116,6 +116,11 @@ class Reading:
         self.server: dict[str, float] = {}
         self.vectors = 0
 
+    def stop(self, why: str) -> None:
+        """There is more than we read of one answer: nobody's fault, and kept as it came."""
+        self.cut = why
+        self.unreadable += 1
+
     def choice(self, index: object) -> Parts:
         """The pieces of the choice at `index`; an index that is no index is 0.
 

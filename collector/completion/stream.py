@@ -15,6 +15,7 @@ from collector.json_text import (
     MOST_VALUES,
     Unreadable,
     clean,
+    is_text,
     loads,
     quick_loads,
 )
@@ -131,10 +132,7 @@ def read_items(  # noqa: C901 - the hot path is one loop
 
 def _read_tolerantly(reading: Reading, data: bytes) -> dict[str, Any]:
     """An event that is not quite JSON, or no UTF-8, counted; {} where it cannot be read."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        reading.damaged += 1
+    reading.damaged += not is_text(data)
     try:
         chunk: dict[str, Any] = loads(data)
     except Unreadable:

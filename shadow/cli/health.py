@@ -30,6 +30,10 @@ def collector_health(status: CollectorStatus) -> web.Application:
                 "Records given up, kept as dead letters.",
                 status.dead_letters_total,
             ),
+            "shadow_collector_unreadable_total": (
+                "Answers that could not all be read; their bytes are kept.",
+                status.unreadable_total,
+            ),
             "shadow_collector_ready": ("1 while it works.", float(status.reason is None)),
         },
     )

@@ -15,6 +15,8 @@ from analysis.look import Memory, look
 from analysis.metrics import metrics
 from analysis.policy import Policy
 from analysis.queries import sql
+from analysis.report import markdown
+from analysis.service import report
 from analysis.windows import Arrivals, changed
 from analysis.workers import standing
 
@@ -301,6 +303,23 @@ def test_a_dead_worker_s_missing_sequences_are_lost(world):
     assert (after.watermark_ns, after.accounts["fp8"].lost) == (T0 + S, 1)
     run(world, settings, 303)
     assert totals(world) == [(0, 7, 3, 3, {})]
+
+
+def test_answers_that_could_not_all_be_read_are_in_the_report(world):
+    """Counted once an answer, however often it was delivered, by arm; said beside the accounting."""
+    settings = world.settings(control=None)
+    world.exchange(0.5, "p0", "primary", unreadable_events=0, damaged_events=0)
+    row = world.exchange(0.5, "p0", "fp8", unreadable_events=3, damaged_events=0)
+    world.exchange(0.6, "p1", "fp8", unreadable_events=0, damaged_events=1)
+    world.exchange(0.7, "p2", "fp8", unreadable_events=0, damaged_events=0)
+    world.store()
+    world.store([row])
+    world.heard(2, None)
+    run(world, settings, 3)
+    told = report(world.client, settings)
+    arms = told["accounting"]["arms"]
+    assert (arms["primary"]["unreadable"], arms["fp8"]["unreadable"]) == (0, 2)
+    assert "Not all could be read of (the bytes are kept): fp8 2." in markdown(told)
 
 
 def test_redelivery_changes_nothing(world):

@@ -192,6 +192,17 @@ def test_each_arm_s_tokenizer_counts():
     assert (row["output_tokens"], row["token_source"]) == (2, "tokenizer")
 
 
+def test_answers_that_could_not_all_be_read_are_counted():
+    """By the status, for /metrics; a record that is none is a dead letter and not among them."""
+    good = {"body": b"data: [DONE]\n\n", "headers": [("content-type", "text/event-stream")]}
+    values = {"0": [exchange(0, body=b"\xff", path="/v1/completions"), exchange(1, **good), BAD[0]]}
+    counting = collector(
+        MemoryStream(values, faults := Faults()).consumer(), MemoryStore(faults), 9
+    )
+    counting.step(0.0)
+    assert (counting.status.records_total, counting.status.unreadable_total) == (3, 1)
+
+
 MODES = ("before", "after")
 
 

@@ -1,15 +1,16 @@
 """Rows have the tables' columns, in their order, and values that their columns hold."""
 
+import gzip
 import json
 import math
 import tomllib
 from pathlib import Path
 
 import pytest
-from collecting.answers import DONE, event, finish, text, usage
+from collecting.answers import DONE, JSON, SSE, event, finish, text, usage
 from collecting.records import accounting, exchange
 
-from collector.decode import completion_of, last_byte_ns_of, rows_of
+from collector.decode import completion_of, is_unreadable, last_byte_ns_of, rows_of
 from collector.measures import measure
 from collector.rows import DECODER_VERSION, accounting_rows, body_row, exchange_row, worker_row
 from collector.sql import split_statements, tokens
@@ -139,22 +140,103 @@ def test_what_is_kept_of_a_body(capture, raw):
     assert row["marks"] == [(5_000_000, len(BODY))]
 
 
-def test_what_could_not_be_read_is_kept_and_counted():
-    """The raw bytes of an answer with unreadable or damaged events stay, also where text is kept."""
-    for odd, counts in (
-        (b"data: {nonsense\n\n", (1, 0)),
-        (b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n', (0, 1)),
-    ):
-        record = RECORD.model_copy(update={"body": odd + BODY})
-        made = rows(record, "text")
-        row = made["exchanges"][0]
-        assert (row["unreadable_events"], row["damaged_events"]) == counts
-        assert made["bodies"][0]["raw"] == odd + BODY
-    headers = [("content-type", "application/json")]
-    document = RECORD.model_copy(update={"body": b"<html>", "headers": headers})
-    made = rows(document, "text")
-    assert made["exchanges"][0]["outcome"] == "not_a_completion"
-    assert (made["exchanges"][0]["unreadable_events"], made["bodies"][0]["raw"]) == (1, b"<html>")
+NOT_READ = {
+    "an event that is no JSON": (1, 0, {"body": b"data: {nonsense\n\n" + BODY}),
+    "an event that is no UTF-8": (
+        0,
+        1,
+        {"body": b'data: {"choices":[{"delta":{"content":"\xff"}}]}\n\n' + BODY},
+    ),
+    "bytes that are no event": (1, 0, {"body": b"<html>\n\nbusy\n"}),
+    "a last event without its end": (1, 0, {"body": BODY + b'data: {"choices":[]}'}),
+    "a document that is no JSON": (1, 0, {"body": b"<html>", "headers": [*JSON]}),
+    "a document that is no UTF-8": (
+        0,
+        1,
+        {"body": b'{"choices":[{"message":{"content":"\xff"}}]}', "headers": [*JSON]},
+    ),
+    "a document that is a list": (1, 0, {"body": b"[1]", "headers": [*JSON]}),
+    "a document of another shape": (1, 0, {"body": b'{"a":1}', "headers": [*JSON]}),
+    "a document cut short": (
+        1,
+        0,
+        {"body": b'{"choices":[{"mess', "headers": [*JSON], "transport": "reset"},
+    ),
+    "a document with a gap": (
+        1,
+        0,
+        {"body": b'{"choices"}]}', "headers": [*JSON], "truncated_bytes": 9, "tail_bytes": 3},
+    ),
+    "a document too large to read": (
+        1,
+        0,
+        {"body": b'{"choices":[' + b"1," * 2_100_000 + b"1]}", "headers": [*JSON]},
+    ),
+    "another content type": (1, 0, {"body": b"<p>Hi</p>", "headers": [("content-type", "text/html")]}),
+    "an unknown coding": (1, 0, {"body": BODY, "headers": [*SSE, ("content-encoding", "lzma")]}),
+    "a damaged coding": (1, 0, {"body": b"\x07" + BODY, "headers": [*SSE, ("content-encoding", "gzip")]}),
+    "damage after good bytes": (
+        1,
+        0,
+        {
+            "body": gzip.compress(BODY * 50)[:60] + b"\xff" * 60,
+            "headers": [*SSE, ("content-encoding", "gzip")],
+        },
+    ),
+    "a bomb": (
+        1,
+        0,
+        {"body": gzip.compress(b"\0" * 2**24), "headers": [*SSE, ("content-encoding", "gzip")]},
+    ),
+    "an error whose coding is unknown": (
+        1,
+        0,
+        {"body": b"x", "status": 503, "headers": [*JSON, ("content-encoding", "lzma")]},
+    ),
+    "an error that is no text": (1, 0, {"body": b"\xff\xfe", "status": 500, "headers": [*JSON]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", ["text", "full"])
+@pytest.mark.parametrize("kind", NOT_READ)
+def test_what_could_not_be_read_is_kept_and_counted(kind, capture):
+    """The raw bytes stay, also where only text is kept; the row says how many pieces they are."""
+    unreadable, damaged, changes = NOT_READ[kind]
+    made = rows(RECORD.model_copy(update=changes), capture)
+    row = made["exchanges"][0]
+    assert (row["unreadable_events"], row["damaged_events"]) == (unreadable, damaged)
+    assert made["bodies"][0]["raw"] == changes["body"]
+    assert is_unreadable(made)
+    whole = "UTF-8" in kind or kind in ("an event that is no JSON", "a last event without its end")
+    assert whole or (row["outcome"] != "complete" and row["error"])
+
+
+READ = {
+    "a stream": {"body": BODY},
+    "a stream cut in an event": {"body": BODY[:-20], "transport": "reset"},
+    "no answer": {"body": b"", "status": None, "transport": "connect_failed"},
+    "an empty body": {"body": b"", "headers": [*JSON]},
+    "an error": {"body": b'{"error":"no"}', "status": 400, "headers": [*JSON]},
+    "a proxy's error": {"body": b"<html>bad gateway", "status": 502},
+    "another path": {"body": b"\xff", "path": "/v1/images"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_what_was_read_or_is_nobody_s_is_not_kept_raw(kind):
+    """Where only text is kept; what stands on another path is not looked at."""
+    made = rows(RECORD.model_copy(update=READ[kind]), "text")
+    assert not is_unreadable(made)
+    assert made["bodies"][0]["raw"] == b""
+
+
+@pytest.mark.parametrize(("status", "failure"), [(503, 1), (200, None)])
+def test_an_error_status_stands_whatever_the_body_s_coding(status, failure):
+    """We cannot read it, but it said what it was; of a 200 nobody can say."""
+    headers = [("content-type", "application/json"), ("content-encoding", "lzma")]
+    row = rows(RECORD.model_copy(update={"status": status, "headers": headers}))["exchanges"][0]
+    assert row["failure"] == failure
+    assert row["outcome"] == ("truncated_capture" if failure is None else "http_error")
 
 
 def test_measures_keep_no_body():
