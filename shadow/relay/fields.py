@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-PLAIN, EXPECT, MARK, CONSENT, HOST, LENGTH, CODING, CONNECTION, HOP, UPGRADE = range(10)
+PLAIN, EXPECT, MARK, CONSENT, CODED, HOST, LENGTH, CODING, CONNECTION, HOP, UPGRADE = range(11)
 """Kinds up to HOST stay in the head as they are; those from LENGTH on belong to the framing or to
 the hop."""
 
@@ -30,6 +30,7 @@ _MEANING: Final = {
     b"expect": EXPECT,
     b"x-shadow-arm": MARK,
     b"x-shadow": CONSENT,
+    b"content-encoding": CODED,
 }
 _NEVER_NAMED: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
 """`Connection: content-length` would take the framing away; such a nomination is not followed."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from shadow.relay.fields import (
     CHUNKED,
+    CODED,
     CODING,
     CONNECTION,
     CONSENT,
@@ -62,6 +63,8 @@ class RequestHead:
     marked: bool
     """It is itself a mirror's (x-shadow-arm): never mirrored again."""
     opted_out: bool
+    coded: bool = False
+    """It has a Content-Encoding."""
 
     def encode(self, authority: bytes) -> bytes:
         """The head's bytes towards the primary; `authority` is for a client that named no host."""
@@ -150,7 +153,7 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:  # noqa: 
     hosts = 0
     length = coding = upgrade = None
     connection = b""
-    expect = marked = opted_out = False
+    expect = marked = opted_out = coded = False
     for line in lines[1:]:
         colon = line.find(b":")
         kind = known.get(line[:colon], -1) if colon > 0 else -1
@@ -183,6 +186,7 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:  # noqa: 
             expect = expect or (kind == EXPECT and value == b"100-continue")
             marked = marked or kind == MARK
             opted_out = opted_out or (kind == CONSENT and value == b"off")
+            coded = coded or kind == CODED
     if hosts != 1 and (hosts > 1 or http11):
         raise BadRequest(400, "Host is missing or repeated")
     if length is not None and coding is not None:
@@ -199,7 +203,7 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:  # noqa: 
         if websocket:
             kept += [b"Connection: Upgrade", b"Upgrade: " + (upgrade or b"")]
     return RequestHead(
-        method, target, http11, kept, body, keep, websocket, expect, marked, opted_out
+        method, target, http11, kept, body, keep, websocket, expect, marked, opted_out, coded
     )
 
 
