@@ -11,7 +11,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 ALLOWED = {
-    "collector": {"collector", "shadow.exchange", "shadow.sse", "shadow.stream"},
+    "collector": {
+        "collector",
+        "shadow.content_coding",
+        "shadow.exchange",
+        "shadow.sse",
+        "shadow.stream",
+    },
     "analysis": {"analysis", "shadow.exchange"},
 }
 OWN = {"shadow", "collector", "analysis", "grafana"}

@@ -13,8 +13,8 @@ from collector.completion.freeze import bare, frozen, timeline_of
 from collector.completion.model import Completion, Fault
 from collector.completion.reading import Reading
 from collector.completion.stream import BEYOND, Events, events_of, read_items
-from collector.content_coding import CodingError, CodingUnread, undo
 from collector.json_text import TooMuch, is_text
+from shadow.content_coding import CodingError, CodingUnread, undo
 from shadow.sse import Event
 
 _JSON, _SSE = "application/json", "text/event-stream"

@@ -16,9 +16,9 @@ from collecting.records import exchange
 from collector import decode as decoding
 from collector.comparable import normal
 from collector.completion import Answer, read
-from collector.content_coding import CodingUnread, undo
 from collector.decode import rows_of
 from collector.json_text import MOST_BYTES, TooMuch, loads
+from shadow.content_coding import CodingUnread, undo
 from shadow.exchange import MalformedRecord, encode
 
 MIB = 2**20

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from collector.capture_file import answer_of, decoded
 from collector.comparable import comparable
 from collector.completion import Answer, read
-from collector.content_coding import MOST_PLAIN_BYTES
 from collector.measures import failure_of, measure
+from shadow.content_coding import MOST_PLAIN_BYTES
 from shadow.exchange import OUTCOMES, TRANSPORTS
 
 SECONDS = float(os.environ.get("SHADOW_FUZZ_SECONDS", "0"))

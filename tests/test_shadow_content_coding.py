@@ -10,7 +10,7 @@ from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.content_coding import CodingError, CodingUnread, undo
+from shadow.content_coding import CodingError, CodingUnread, undo
 
 TEXT = b"".join(b"data: %d\n\n" % n for n in range(400))
 
