@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.completion import Answer, Choice, Completion, read
-from collector.measures import failure_of, measure
+from collector.measures import cut_at_length_of, failure_of, in_band_error_of, measure
 from collector.tokenizer import CountTokens
 
 
@@ -80,6 +80,8 @@ def decoded(answer: Answer, *, details: bool = False) -> dict[str, Any]:
         "output_tokens": completion.tokens.count,
         "client_wait_ms": None,
         "failure": failure_of(completion),
+        "in_band_error": in_band_error_of(completion),
+        "cut_at_length": cut_at_length_of(completion),
         "mismatch": None,
     }
     return document | {"details": _details(completion)} if details else document

@@ -14,6 +14,7 @@ from collector.completion import Completion, Timeline
 from collector.completion.server_timings import server_timings
 
 _NS_PER_MS = 1e6
+_AT_LENGTH = ("length", "max_tokens", "max_output_tokens")
 _UNKNOWABLE_TRANSPORTS = ("client_disconnected", "cut_by_drain", "deadline_short")
 _UNKNOWABLE_OUTCOMES = ("client_disconnected", "truncated_capture")
 
@@ -87,6 +88,24 @@ def failure_of(completion: Completion) -> int | None:
     if completion.outcome in _UNKNOWABLE_OUTCOMES or not completion.dialect:
         return None
     return 1
+
+
+def in_band_error_of(completion: Completion) -> int | None:
+    """1 for an error inside of a stream that began well, null where nobody can say."""
+    failure = failure_of(completion)
+    return None if failure is None else int(completion.outcome == "in_band_error")
+
+
+def cut_at_length_of(completion: Completion) -> int | None:
+    """1 if the length limit cut the answer; null where it failed or gave no finish reason."""
+    reason = finish_reason_of(completion)
+    return None if failure_of(completion) == 1 or not reason else int(reason in _AT_LENGTH)
+
+
+def finish_reason_of(completion: Completion) -> str:
+    """One word for a lone choice; the distinct words of several, sorted and joined."""
+    reasons = {choice.finish_reason for choice in completion.choices if choice.finish_reason}
+    return ",".join(sorted(reasons))
 
 
 def quantile_ms(sorted_ns: list[int], p: float) -> float | None:

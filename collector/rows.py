@@ -9,7 +9,7 @@ import orjson
 
 from collector.comparable import comparable, text_hash
 from collector.completion import Choice, Completion
-from collector.measures import Measures, failure_of
+from collector.measures import Measures, failure_of, finish_reason_of
 from shadow.exchange import Accounting, Exchange
 
 DECODER_VERSION = 3
@@ -71,7 +71,7 @@ def exchange_row(exchange: Exchange, completion: Completion, measures: Measures)
         "dialect": completion.dialect,
         "model_echoed": _word(completion.model),
         "fingerprint": _word(completion.fingerprint),
-        "finish_reason": _word(_finish_reason(completion)),
+        "finish_reason": _word(finish_reason_of(completion)),
         "text_hash": None if text is None else text_hash(text),
         "text_chars": None if text is None else len(text),
         "prompt_tokens": usage.prompt_tokens if usage else None,
@@ -166,12 +166,6 @@ def _error(exchange: Exchange, completion: Completion) -> str:
     if completion.outcome == "complete" or fault is None:
         return exchange.error or ""
     return f"{fault.type}: {fault.message}" if fault.type else fault.message
-
-
-def _finish_reason(completion: Completion) -> str:
-    """One word for a lone choice; the distinct words of several, sorted and joined."""
-    reasons = {choice.finish_reason for choice in completion.choices if choice.finish_reason}
-    return ",".join(sorted(reasons))
 
 
 def _choice(choice: Choice) -> Row:

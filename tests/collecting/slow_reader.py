@@ -2,99 +2,70 @@
 
 import json
 
-SUFFIXES = {
-    "/chat/completions": "chat",
-    "/completions": "text",
-    "/responses": "responses",
-    "/messages": "messages",
-}
+KINDS = ("/chat/completions", "/completions", "/responses", "/messages")
+ENDS = ("[DONE]", "response.completed", "response.incomplete", "message_stop")
 
 
 def read(capture):
-    """Outcome, texts, finish reasons, usage's completion tokens, times of events in ms."""
-    request, response = capture["request"], capture["response"]
-    kind = next((kind for end, kind in SUFFIXES.items() if request["path"].endswith(end)), None)
-    body, marks = response["body"], response["marks_ms_end"]
-    if kind is None:
+    """Outcome, texts, finish reasons, the tokens that usage counts, times of events in ms."""
+    response, path = capture["response"], capture["request"]["path"]
+    if not path.endswith(KINDS):
         return {"outcome": "not_a_completion"}
     if response["status"] >= 400:
         return {"outcome": "http_error"}
-    if "event-stream" not in {k.lower(): v for k, v in response["headers"]}["content-type"]:
-        return {**document(kind, json.loads(body)), "outcome": "complete"}
     got = {
         "texts": {},
         "finish": {},
         "tokens": None,
         "data_ms": [],
         "token_ms": [],
-        "outcome": "no_terminal_event",
+        "outcome": None,
     }
+    fields = {name.lower(): value for name, value in response["headers"]}
+    if "event-stream" not in fields["content-type"]:
+        take(json.loads(response["body"]), got)
+        return {**got, "outcome": got["outcome"] or "complete"}
     place = 0
-    for block in body.split("\n\n")[:-1]:
+    for block in response["body"].split("\n\n")[:-1]:
         place += len((block + "\n\n").encode())
         data = "\n".join(line[5:].strip() for line in block.split("\n") if line.startswith("data:"))
         if not data:
             continue
-        ms = next(ms for ms, end in marks if end >= place)
-        got["data_ms"].append(ms)
-        if data == "[DONE]":
-            if kind in ("chat", "text") and got["outcome"] != "in_band_error":
-                got["outcome"] = "complete"
-            continue
-        if one(kind, json.loads(data), got):
-            got["token_ms"].append(ms)
-    if got["outcome"] == "no_terminal_event" and not response["framing_complete"]:
-        got["outcome"] = "client_disconnected"
-    return got
+        got["data_ms"].append(next(ms for ms, end in response["marks_ms_end"] if end >= place))
+        word = data if data == "[DONE]" else json.loads(data).get("type")
+        if word != data and take(json.loads(data), got):
+            got["token_ms"].append(got["data_ms"][-1])
+        ends = word in ENDS and (word != data or path.endswith("/completions"))
+        got["outcome"] = got["outcome"] or ("complete" if ends else None)
+    cut = "no_terminal_event" if response["framing_complete"] else "client_disconnected"
+    return {**got, "outcome": got["outcome"] or cut}
 
 
-def one(kind, chunk, got):
-    """Take one event; whether it carried text."""
+def take(chunk, got):
+    """Take one event or document; whether it carried text."""
     if chunk.get("error"):
         got["outcome"] = "in_band_error"
-    counts = chunk.get("usage") or chunk.get("response", {}).get("usage") or {}
-    got["tokens"] = counts.get("completion_tokens", counts.get("output_tokens", got["tokens"]))
-    if kind == "responses":
-        if chunk["type"] in ("response.completed", "response.incomplete"):
-            got["outcome"] = "complete"
-        piece = chunk["delta"] if chunk["type"] == "response.output_text.delta" else ""
-        got["texts"][0] = got["texts"].get(0, "") + piece
-        return bool(piece)
-    if kind == "messages":
-        if chunk["type"] == "message_stop":
-            got["outcome"] = "complete"
-        if chunk["type"] == "message_delta":
-            got["finish"][0] = chunk["delta"]["stop_reason"]
-        piece = chunk.get("delta", {}).get("text", "")
-        got["texts"][0] = got["texts"].get(0, "") + piece
-        return bool(piece)
-    carried = False
-    for choice in chunk.get("choices", []):
-        piece = (choice["text"] if kind == "text" else choice["delta"].get("content")) or ""
-        got["texts"][choice["index"]] = got["texts"].get(choice["index"], "") + piece
-        if choice.get("finish_reason"):
-            got["finish"][choice["index"]] = choice["finish_reason"]
-        carried = carried or bool(piece)
-    return carried
+    inner = chunk.get("response") or chunk.get("message") or chunk
+    usage = chunk.get("usage") or inner.get("usage") or {}
+    got["tokens"] = usage.get("completion_tokens", usage.get("output_tokens", got["tokens"]))
+    pieces = list(map(of_choice, chunk.get("choices", [])))
+    if chunk.get("type") in ("response.output_text.delta", "content_block_delta"):
+        delta = chunk["delta"]
+        pieces.append((0, delta if isinstance(delta, str) else delta.get("text"), None))
+    if chunk.get("type") == "message_delta":
+        pieces.append((0, "", chunk["delta"]["stop_reason"]))
+    for part in chunk.get("content") or [
+        p for o in chunk.get("output") or [] for p in o["content"]
+    ]:
+        why = chunk.get("stop_reason") or (chunk.get("incomplete_details") or {}).get("reason")
+        pieces.append((0, part["text"], why))
+    for index, text, finish in pieces:
+        got["texts"][index] = got["texts"].get(index, "") + (text or "")
+        got["finish"] |= {index: finish} if finish else {}
+    return any(text for _, text, _ in pieces)
 
 
-def document(kind, answer):
-    """A whole answer."""
-    usage = answer["usage"]
-    if kind == "responses":
-        text = "".join(part["text"] for item in answer["output"] for part in item["content"])
-        return {
-            "texts": {0: text},
-            "tokens": usage["output_tokens"],
-            "finish": {0: answer["incomplete_details"]["reason"]},
-        }
-    choices = {choice["index"]: choice for choice in answer["choices"]}
-    texts = {
-        at: (each["text"] if kind == "text" else each["message"]["content"]) or ""
-        for at, each in choices.items()
-    }
-    return {
-        "texts": texts,
-        "tokens": usage["completion_tokens"],
-        "finish": {at: each["finish_reason"] for at, each in choices.items()},
-    }
+def of_choice(choice):
+    """Index, text and finish reason of a choice of any OpenAI kind."""
+    said = choice.get("delta") or choice.get("message") or {}
+    return choice["index"], choice.get("text") or said.get("content"), choice.get("finish_reason")

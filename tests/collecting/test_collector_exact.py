@@ -12,9 +12,9 @@ import pytest
 from collecting.answers import DONE, event, finish, marks_of, text, usage
 from collecting.records import accounting, exchange
 
+from analysis.answers import report
 from analysis.look import Memory, look
 from analysis.policy import Policy
-from analysis.service import report
 from analysis.settings import Settings
 from collector.batch import BatchLimits
 from collector.collector import Collector

@@ -10,8 +10,15 @@ from collecting.answers import DONE, SSE, delta, event, finish, streamed, text, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.completion import Answer, Completion, read
-from collector.measures import Measures, failure_of, measure, quantile_ms
+from collector.completion import Answer, Choice, Completion, read
+from collector.measures import (
+    Measures,
+    cut_at_length_of,
+    failure_of,
+    in_band_error_of,
+    measure,
+    quantile_ms,
+)
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000
@@ -249,6 +256,30 @@ FAILURES = [
 def test_failure(outcome, transport, status, failure):
     """1 unless complete; null where the client left or our own cut hides the end."""
     assert failure_of(Completion("openai_chat", True, status, transport, outcome)) == failure
+
+
+@pytest.mark.parametrize(("outcome", "transport", "status", "failure"), FAILURES)
+def test_an_error_inside_of_a_stream_is_a_share_of_the_failures(
+    outcome, transport, status, failure
+):
+    """1 for that outcome alone, null wherever nobody can say whether it failed."""
+    share = in_band_error_of(Completion("openai_chat", True, status, transport, outcome))
+    assert share == (None if failure is None else int(outcome == "in_band_error"))
+
+
+@pytest.mark.parametrize(
+    ("reasons", "outcome", "cut"),
+    [
+        (["length"], "complete", 1), (["max_tokens"], "complete", 1), (["max_output_tokens"], "complete", 1),
+        (["length", "length"], "complete", 1), (["length", "stop"], "complete", 0), (["stop"], "complete", 0),
+        ([None], "complete", None), ([], "complete", None), (["length"], "in_band_error", None),
+    ],
+)  # fmt: skip
+def test_an_answer_cut_at_its_length(reasons, outcome, cut):
+    """By each dialect's word; of several choices, where all were; null if it failed or did not say."""
+    choices = tuple(Choice(at, finish_reason=reason) for at, reason in enumerate(reasons))
+    done = Completion("openai_chat", True, 200, "complete", outcome, choices=choices)
+    assert cut_at_length_of(done) == cut
 
 
 def test_failure_on_a_path_without_dialect_is_unknown():
