@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import hdrs, web
 
+from analysis.answers import report, stored
 from analysis.gate import USAGE, gate
 from analysis.recorded import experiments, recorded
-from analysis.service import report, stored
 from analysis.settings import Settings
 
 if TYPE_CHECKING:

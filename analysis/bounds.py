@@ -14,6 +14,7 @@ from analysis.statistics.betting import bound
 from analysis.statistics.betting import log_evidence as betting_log_evidence
 from analysis.statistics.blocks import MIN_BLOCKS, MIN_EFFECTIVE, Spread, half_width
 from analysis.statistics.boundary import t_log_evidence, tuned_rho2
+from analysis.statistics.outages import LEVEL_SHARE, Outage, longest_outage
 
 MOST_BLOCKS = 10**7
 
@@ -26,6 +27,7 @@ class Bounds:
         harm_low, harm_high: the bounds; infinite while there are too few blocks.
         fails, passes: whether a bound has crossed the margin.
         alpha_reject, alpha_promote: the one-sided levels.
+        outage: an outage that went on for so long that it alone fails; the bounds may say nothing.
     """
 
     harm_low: float
@@ -34,6 +36,7 @@ class Bounds:
     passes: bool
     alpha_reject: float
     alpha_promote: float
+    outage: Outage | None = None
 
 
 def side(metric: Metric) -> int:
@@ -80,8 +83,11 @@ def bounds(
     alpha_reject: float,
     alpha_promote: float,
     planned: int,
+    half_life_s: float | None = None,
 ) -> Bounds:
     """Both bounds. For shares the hull of block interval and betting: both must agree.
+
+    Where outages are looked at, they have a part of the reject level, and the mean the rest.
 
     Args:
         sample: what was seen.
@@ -90,6 +96,7 @@ def bounds(
         alpha_reject: one-sided level of the lower bound.
         alpha_promote: one-sided level of the upper bound.
         planned: the number of blocks at which the boundary is tightest.
+        half_life_s: in what time half of all outages end; None: outages are not looked at.
     """
     harm = side(metric) * sample.estimate
     if not math.isfinite(harm):
@@ -101,19 +108,33 @@ def bounds(
             alpha_reject=alpha_reject,
             alpha_promote=alpha_promote,
         )
-    low = harm - half_width(sample.spread, alpha_reject, planned)
+    outage = None
+    level = alpha_reject
+    if half_life_s is not None and at is not None:
+        level = alpha_reject * (1 - LEVEL_SHARE)
+        outage = _endless(sample, at, alpha_reject * LEVEL_SHARE, half_life_s)
+    low = harm - half_width(sample.spread, level, planned)
     high = harm + half_width(sample.spread, alpha_promote, planned)
     if sample.counts is not None:
-        low = min(low, bound(*sample.counts, alpha_reject, 1))
+        low = min(low, bound(*sample.counts, level, 1))
         high = max(high, bound(*sample.counts, alpha_promote, -1))
     return Bounds(
         harm_low=low,
         harm_high=high,
-        fails=at is not None and low > at.fail,
-        passes=at is not None and high <= at.succeed,
+        fails=at is not None and (low > at.fail or outage is not None),
+        passes=at is not None and high <= at.succeed and outage is None,
         alpha_reject=alpha_reject,
         alpha_promote=alpha_promote,
+        outage=outage,
     )
+
+
+def _endless(sample: Sample, at: Edges, alpha: float, half_life_s: float) -> Outage | None:
+    """The outage that is evidence at a level; None where there is none."""
+    if sample.excess is None or sample.begins_s is None:
+        return None
+    found = longest_outage(sample.excess, sample.begins_s, at.fail, half_life_s)
+    return found if found is not None and found.log_e >= -math.log(alpha) else None
 
 
 def noise_floor(sample: Sample, alpha: float, planned: int) -> float:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.compare.sample import Floats, Ints, Sample, Windows
-from analysis.compare.shares import share_difference
-from analysis.compare.sums import ratio_of_sums
-from analysis.compare.times import mean_log_ratio, quantile_log_ratio
-from analysis.metrics import Metric, quantile_of, split
+from analysis.compare.sample import Floats, Sample, Windows
+from analysis.compare.times import quantile_log_ratio
+from analysis.cuts import Cut, cut, sums
+from analysis.metrics import split
 from analysis.policy import Blocks
 from analysis.queries import sql
-from analysis.statistics.blocks import block_of, tail_pairs
 from analysis.statistics.quantile import BIN, Histogram, log_quantile
 
 if TYPE_CHECKING:
@@ -43,32 +41,6 @@ class Contrast:
     reference: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """One METRIC.STATISTIC's windows in full blocks."""
-
-    metric: Metric
-    statistic: str
-    windows: Windows
-    block: Ints
-    span_s: float
-
-    @property
-    def until_s(self) -> int:
-        """Later windows are in no full block yet."""
-        return int(self.windows.starts[-1]) + 1
-
-    @property
-    def histograms(self) -> tuple[str, int]:
-        """Which histograms it reads: its metric's, over its own full blocks."""
-        return self.metric.name, self.until_s
-
-    @property
-    def p(self) -> float | None:
-        """Which quantile, if it is one."""
-        return quantile_of(self.statistic)
-
-
 def samples(
     client: Client, contrast: Contrast, names: Iterable[str], blocks: Blocks
 ) -> dict[str, Sample]:
@@ -85,42 +57,11 @@ def samples(
     """
     wanted = list(names)
     figures = _figures(client, contrast, sorted({split(name)[0].name for name in wanted}))
-    cuts = {}
-    for name in wanted:
-        cut = _cut(name, figures, blocks)
-        if cut is not None:
-            cuts[name] = cut
+    filled = {name: cut(name, figures, blocks) for name in wanted}
+    cuts = {name: one for name, one in filled.items() if one is not None}
     found = _quantiles(client, contrast, {n: c for n, c in cuts.items() if c.p is not None})
-    found |= {name: _sums(cut) for name, cut in cuts.items() if cut.p is None}
+    found |= {name: sums(one) for name, one in cuts.items() if one.p is None}
     return {name: found[name] for name in cuts}
-
-
-def _cut(name: str, figures: Mapping[str, Windows], blocks: Blocks) -> Cut | None:
-    metric, statistic = split(name)
-    windows = figures.get(metric.name)
-    if windows is None:
-        return None
-    every, least = (1, blocks.pairs or 1) if blocks.by == "count" else _by_time(blocks)
-    p = quantile_of(statistic)
-    least = least if p is None else max(least, tail_pairs(p))
-    block = block_of(windows.starts, windows.n, every, least)
-    if block.max() < 0:
-        return None
-    full = windows.where(block >= 0)
-    span_s = float(full.starts[-1] + blocks.window_seconds - full.starts[0])
-    return Cut(metric, statistic, full, block[block >= 0], span_s)
-
-
-def _by_time(blocks: Blocks) -> tuple[int, int]:
-    return int(blocks.every), blocks.min_pairs
-
-
-def _sums(cut: Cut) -> Sample:
-    if cut.metric.kind == "share":
-        return share_difference(cut.windows, cut.block, cut.span_s)
-    if cut.metric.kind == "ratio":
-        return ratio_of_sums(cut.windows, cut.block, cut.span_s)
-    return mean_log_ratio(cut.windows, cut.block, cut.span_s)
 
 
 def _scope(contrast: Contrast) -> dict[str, Any]:
@@ -148,21 +89,21 @@ def _quantiles(client: Client, contrast: Contrast, cuts: Mapping[str, Cut]) -> d
         return {}
     totals = _histograms(client, contrast, cuts)
     edges = {
-        name: [log_quantile(side, cut.p or 0) / BIN for side in totals[cut.histograms]]
-        for name, cut in cuts.items()
+        name: [log_quantile(side, one.p or 0) / BIN for side in totals[one.histograms]]
+        for name, one in cuts.items()
     }
     known = {name: pair for name, pair in edges.items() if np.isfinite(pair).all()}
     below = _below(client, contrast, cuts, known) if known else {}
     return {
         name: quantile_log_ratio(
-            cut.windows,
-            cut.block,
-            cut.span_s,
-            cut.p or 0,
-            totals[cut.histograms],
-            below.get(name, (0 * cut.windows.n, 0 * cut.windows.n)),
+            one.windows,
+            one.block,
+            one.span_s,
+            one.p or 0,
+            totals[one.histograms],
+            below.get(name, (0 * one.windows.n, 0 * one.windows.n)),
         )
-        for name, cut in cuts.items()
+        for name, one in cuts.items()
     }
 
 
@@ -170,7 +111,7 @@ def _histograms(
     client: Client, contrast: Contrast, cuts: Mapping[str, Cut]
 ) -> dict[tuple[str, int], tuple[Histogram, Histogram]]:
     """This arm's and the reference's, by metric and `until`."""
-    wanted = sorted({cut.histograms for cut in cuts.values()})
+    wanted = sorted({one.histograms for one in cuts.values()})
     parameters = {"metrics": [name for name, _ in wanted], "untils": [at for _, at in wanted]}
     rows = client.query(
         sql("histograms"), parameters={**_scope(contrast), **parameters}

@@ -12,9 +12,10 @@ from analysis.closing import Progress
 from analysis.comparison import begin
 from analysis.engines import identified, notice
 from analysis.settings import Settings
-from analysis.verdicts import judge_now, write, written
+from analysis.verdicts import judge_now
 from analysis.windows import arrivals, build
 from analysis.workers import Standing, standing
+from analysis.written import write, written
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

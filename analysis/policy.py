@@ -7,62 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     field_validator,
     model_validator,
 )
 
+from analysis.amounts import Duration, Goal, Margin, Slack, fraction
 from analysis.metrics import FAMILIES, STATISTICS, Family, Kind, Metric, metrics, split
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*", re.ASCII)
-_MARGIN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|pp)\s*", re.ASCII)
 SEGMENTS = ("model", "route", "streamed", "prompt_tokens", "output_tokens", "cached")
-
-
-def _duration(value: object) -> float:
-    if isinstance(value, float):  # a resolved policy is read again
-        return value
-    match = _DURATION.fullmatch(str(value))
-    if match is None:
-        raise ValueError(f"{value!r} is not a duration with its unit, such as 60s or 1h")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
-def _margin(value: object) -> str:
-    match = _MARGIN.fullmatch(str(value))
-    if match is None or not 0 < float(match[1]) < 100:
-        raise ValueError(f"{value!r} is not a margin: write 5% (relative) or 0.5pp (absolute)")
-    return f"{float(match[1]):g}{match[2]}"
-
-
-def _goal(value: object) -> str:
-    words = str(value).split(maxsplit=1)
-    if words == ["not_worse"]:
-        return "not_worse"
-    if len(words) != 2 or words[0] != "improve":
-        raise ValueError("write not_worse, or improve with its size: improve 10%")
-    return f"improve {_margin(words[1])}"
-
-
-def _slack(value: object) -> str:
-    match = _MARGIN.fullmatch(str(value))
-    if match is None or match[2] != "%":
-        raise ValueError(f"{value!r} is not a share of the primary's time: write 20%")
-    return f"{float(match[1]):g}%"
-
-
-Duration = Annotated[float, BeforeValidator(_duration), PlainSerializer(lambda s: f"{s:g}s")]
-Margin = Annotated[str, BeforeValidator(_margin)]
 
 
 class _Model(BaseModel):
@@ -116,7 +75,7 @@ class Gated(_Model):
     """One gated METRIC.STATISTIC."""
 
     margin: Margin
-    goal: Annotated[str, BeforeValidator(_goal)] = "not_worse"
+    goal: Goal = "not_worse"
     """Or `improve BY`: it passes only where it is better by that much at least."""
     critical: bool = True
     """Its fail rejects; a fail of a metric that is not critical holds."""
@@ -128,16 +87,12 @@ class Gated(_Model):
     @property
     def margin_fraction(self) -> float:
         """5% -> 0.05; 0.5pp -> 0.005."""
-        return _fraction(self.margin)
+        return fraction(self.margin)
 
     @property
     def improve_fraction(self) -> float | None:
         """`improve 10%` -> 0.1; None for not_worse."""
-        return None if self.goal == "not_worse" else _fraction(self.goal.split()[1])
-
-
-def _fraction(amount: str) -> float:
-    return float(amount.rstrip("%p")) / 100
+        return None if self.goal == "not_worse" else fraction(self.goal.split()[1])
 
 
 class Tap(_Model):
@@ -168,7 +123,9 @@ class Policy(_Model):
     """No promotion before the judged arrivals span this long; 0s asks for none."""
     warm_up: WarmUp = WarmUp()
     coverage: float = Field(default=0.95, ge=0, le=1)
-    deadline_slack: Annotated[str, BeforeValidator(_slack)] = "20%"
+    outage: Duration = Field(default=30.0, gt=0)
+    """Half of a candidate's outages end within it, or a block where that is longer."""
+    deadline_slack: Slack = "20%"
     """A deadline proves a candidate slow only where it lies so far beyond the primary's time."""
     tap: Tap = Tap()
     segments: tuple[str, ...] = SEGMENTS
@@ -177,7 +134,7 @@ class Policy(_Model):
     @property
     def slack_fraction(self) -> float:
         """20% -> 0.2."""
-        return _fraction(self.deadline_slack)
+        return fraction(self.deadline_slack)
 
     @field_validator("segments")
     @classmethod

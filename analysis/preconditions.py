@@ -12,7 +12,7 @@ from analysis.statistics.attempts import attempt_share
 from analysis.statistics.ratio_mismatch import MISMATCH, log_mismatch
 
 if TYPE_CHECKING:
-    from analysis.judge import Evidence
+    from analysis.case import Evidence
 
 DAY_S = 86400.0
 SAME_LOAD = 0.1

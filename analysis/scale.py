@@ -41,5 +41,10 @@ def change(fraction: float | None, of: str) -> str:
 
 
 def ends(low: float | None, high: float | None, of: str) -> str:
-    """`-2.1 % to +4.9 %`."""
-    return f"{change(low, of)} to {change(high, of)}"
+    """`-2.1 % to +4.9 %`; `up to +4.9 %` where the low end is open; nothing where both are."""
+    known = [end is not None and math.isfinite(end) for end in (low, high)]
+    if all(known):
+        return f"{change(low, of)} to {change(high, of)}"
+    if any(known):
+        return f"up to {change(high, of)}" if known[1] else f"{change(low, of)} or more"
+    return ""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from analysis.bounds import Bounds, side
 from analysis.compare.sample import Sample
 from analysis.metrics import Metric
 from analysis.scale import change, delta, ends, interval, unit
+from analysis.statistics.outages import Outage
 
+AT_CAP = math.log(9)
+"""A mean log-ratio this far out is made of pairs at the cap: there it says how far at least."""
 _EQUAL = {"time": "as fast as", "ratio": "as much as", "share": "as many as"}
 _WORDS = {"time": ("slower", "faster"), "ratio": ("more", "less"), "share": ("more", "fewer")}
 
@@ -33,23 +37,57 @@ def sentence(facts: Facts, metric: Metric, sample: Sample | None, limits: Bounds
     """The sentence for a state; numbers as a person reads them, open ends as `?`."""
     if sample is None or limits is None or not math.isfinite(sample.estimate):
         return f"{facts.name}: {facts.reason}."
-    of = unit(metric)
     seen = f"{facts.name}: {_difference(facts, metric, sample)}"
-    low, high = interval(metric, limits)
     if facts.margin is None:
-        return f"{seen} ({ends(low, high, of)}), not gated."
-    limit = change(facts.margin * side(metric), of)
-    goal = change(-(facts.improve or 0) * side(metric), of)
+        return f"{seen}{_within(metric, limits)}, not gated."
     if facts.state == "fail":
-        least = change(low if side(metric) > 0 else high, of)
-        risk = f"a false alarm in at most {limits.alpha_reject:.2%} of such runs"
-        return f"{seen} (at least {least}, {risk}), beyond the limit of {limit}."
+        return f"{seen}{_failed(facts, metric, sample, limits)}."
+    return f"{seen}{_undecided_or_passed(facts, metric, sample, limits)}."
+
+
+def _failed(facts: Facts, metric: Metric, sample: Sample, limits: Bounds) -> str:
+    risk = f"a false alarm in at most {limits.alpha_reject:.2%} of such runs"
+    if limits.outage is not None:
+        return f", and {_outage(facts, limits.outage)} ({risk})"
+    low, high = interval(metric, limits)
+    least = change(low if side(metric) > 0 else high, unit(metric))
+    beyond = f"beyond the limit of {_limit(facts, metric)}"
+    return f"{_capped(sample)} (at least {least}, {risk}), {beyond}"
+
+
+def _undecided_or_passed(facts: Facts, metric: Metric, sample: Sample, limits: Bounds) -> str:
+    seen = f"{_capped(sample)}{_within(metric, limits)}"
     if facts.improve is not None:
         met = "the goal is met" if facts.state == "pass" else facts.reason
-        return f"{seen} ({ends(low, high, of)}); {met}; the goal is {goal}{_more(facts)}."
+        goal = change(-facts.improve * side(metric), unit(metric))
+        return f"{seen}; {met}; the goal is {goal}{_more(facts)}"
     if facts.state == "pass":
-        return f"{seen} (always-valid: {ends(low, high, of)}), within the limit of {limit}."
-    return f"{seen} ({ends(low, high, of)}); {facts.reason}; the limit is {limit}{_more(facts)}."
+        return f"{seen}, within the limit of {_limit(facts, metric)}"
+    return f"{seen}; {facts.reason}; the limit is {_limit(facts, metric)}{_more(facts)}"
+
+
+def _limit(facts: Facts, metric: Metric) -> str:
+    return change((facts.margin or 0) * side(metric), unit(metric))
+
+
+def _within(metric: Metric, limits: Bounds) -> str:
+    """The interval, as far as it has ends."""
+    told = ends(*interval(metric, limits), unit(metric))
+    return f" (always-valid: {told})" if told else ""
+
+
+def _capped(sample: Sample) -> str:
+    """What a mean of times owes to answers that failed."""
+    if not sample.failed:
+        return ""
+    return f", {sample.failed:.2%} of the pairs failed on one side and count as tenfold"
+
+
+def _outage(facts: Facts, outage: Outage) -> str:
+    """Since when it is down."""
+    since = datetime.fromtimestamp(outage.begin_s, UTC).isoformat(timespec="seconds")
+    lasted = f"{outage.blocks} blocks in a row ({_minutes(outage.seconds / 60)} at least)"
+    return f"{facts.candidate} was down from {since} on, for {lasted}, as no outage that ends is"
 
 
 def _difference(facts: Facts, metric: Metric, sample: Sample) -> str:
@@ -57,6 +95,8 @@ def _difference(facts: Facts, metric: Metric, sample: Sample) -> str:
     kind = "ratio" if metric.kind == "time" and metric.unit != "ms" else metric.kind
     word = _WORDS[kind][1 if shown.startswith("-") else 0]
     verb = "is" if kind == "time" else "has"
+    if facts.name.endswith(".mean") and abs(sample.estimate) >= AT_CAP:
+        return f"{facts.candidate} is about ten times {word} than {facts.reference}, or more"
     if float(shown.split()[0]) == 0:
         return f"{facts.candidate} {verb} {_EQUAL[kind]} {facts.reference}"
     return f"{facts.candidate} {verb} {shown[1:]} {word} than {facts.reference}"

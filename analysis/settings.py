@@ -48,3 +48,7 @@ class Settings:
     def arms(self) -> tuple[str, ...]:
         """Every arm beside the primary."""
         return self.candidates if self.control is None else (*self.candidates, self.control)
+
+    def scope(self, arm: str) -> dict[str, str]:
+        """Which rows are of one arm's comparison, as queries name it."""
+        return {"experiment": self.experiment, "arm": arm, "comparison": self.comparisons[arm]}

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.accounting import NO_GAP, Account, coverage
+from analysis.accounting import Account
+from analysis.case import Evidence
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
+from analysis.counted import counted_pairs, loads
 from analysis.evidence import Contrast, samples
-from analysis.judge import Evidence, Judgement, judge
+from analysis.judge import Judgement, judge
 from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
 from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
-from analysis.queries import sql
 from analysis.recent import recent
 from analysis.report.document import Counted, candidate_part
 from analysis.segments import explored
 from analysis.settings import Settings
-from analysis.waivers import Waiver, active
+from analysis.waivers import active
 from analysis.windows import PRIMARY
+from analysis.written import Written, still_rejected
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -43,31 +43,6 @@ REPORTED = (
     "mismatch.rate",
 )
 """Read in every report, gated or not."""
-_COLUMNS = (
-    "at",
-    "experiment",
-    "comparison",
-    "candidate",
-    "verdict",
-    "reason",
-    "coverage",
-    "config_hash",
-    "policy_hash",
-    "report",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The newest verdict that was written about one comparison."""
-
-    verdict: str
-    reason: str
-    part: Mapping[str, Any]
-    at_ns: int
-    rejected: str | None
-    rejected_by: frozenset[str] = frozenset()
-    """The metrics that the first reject was for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,57 +52,6 @@ class Judged:
     judgement: Judgement
     counted: Counted
     part: dict[str, Any]
-
-
-def _scope(settings: Settings, arm: str) -> dict[str, str]:
-    return {
-        "experiment": settings.experiment,
-        "arm": arm,
-        "comparison": settings.comparisons[arm],
-    }
-
-
-def written(client: Client, settings: Settings, candidate: str) -> Written | None:
-    """The newest verdict of the candidate's comparison; None before the first."""
-    rows = client.query(sql("last_verdict"), parameters=_scope(settings, candidate)).result_rows
-    if not rows:
-        return None
-    verdict, reason, part, at_ns, rejected, rejected_part = rows[0]
-    by = _failed(json.loads(rejected_part)) if rejected else frozenset[str]()
-    return Written(verdict, reason, json.loads(part), at_ns, rejected or None, by)
-
-
-def _failed(part: Mapping[str, Any]) -> frozenset[str]:
-    """The critical metrics that fail in a written verdict."""
-    return frozenset(
-        name
-        for name, figures in part["metrics"].items()
-        if figures["state"] == "fail" and figures["critical"]
-    )
-
-
-def still_rejected(last: Written | None, waived: Mapping[str, Waiver]) -> str | None:
-    """The reason of an earlier reject; none where all that it was for is waived now."""
-    if last is None or last.rejected is None:
-        return None
-    return None if last.rejected_by and last.rejected_by <= waived.keys() else last.rejected
-
-
-def write(client: Client, settings: Settings, candidate: str, judged: Judged, now_ns: int) -> None:
-    """Append the verdict with its part of the report."""
-    row = [
-        datetime.fromtimestamp(now_ns / 1e9, UTC),
-        settings.experiment,
-        settings.comparisons[candidate],
-        candidate,
-        judged.judgement.verdict,
-        judged.judgement.reason,
-        judged.part["coverage"],
-        settings.config_hash,
-        settings.policy_hash,
-        json.dumps(judged.part, allow_nan=False),
-    ]
-    client.insert("verdicts", [row], column_names=_COLUMNS)
 
 
 def judge_now(
@@ -154,7 +78,7 @@ def judge_now(
     starts = started(client, settings, candidate)
     start = dict(starts).get(settings.comparisons[candidate])
     account = accounts.get(candidate, Account())
-    counted, share = _counted(client, settings, candidate, account, start)
+    counted, share = counted_pairs(client, settings, candidate, account, start)
     reference = settings.control or PRIMARY
     judged_by = _samples(client, settings, candidate, reference)
     waived = active(client, settings.experiment, candidate, now_ns)
@@ -215,30 +139,6 @@ def _incomparable(settings: Settings, counted: Counted) -> dict[str, str]:
     }
 
 
-def loads(
-    settings: Settings, candidate: str, accounts: Mapping[str, Account], rate: float
-) -> dict[str, float]:
-    """Requests a second that each arm saw, an engine replica where their number is stated.
-
-    Args:
-        settings: the experiment.
-        candidate: the arm whose rate is known.
-        accounts: every arm's; the primary serves what is eligible for mirroring, at least.
-        rate: the candidate's requests a second.
-    """
-    mine = accounts.get(candidate)
-    if mine is None or not mine.sampled or not rate:
-        return {}
-    seen = {candidate: mine.sampled, PRIMARY: mine.eligible}
-    if settings.control in accounts:
-        seen[settings.control or ""] = accounts[settings.control or ""].sampled
-    return {
-        arm: rate * count / mine.sampled / settings.replicas.get(arm, 1)
-        for arm, count in seen.items()
-        if count
-    }
-
-
 def samples_against_primary(client: Client, settings: Settings, arm: str) -> dict[str, Sample]:
     """What the stored windows say of an arm against the primary, by METRIC.STATISTIC."""
     return _samples(client, settings, arm, PRIMARY)
@@ -248,30 +148,3 @@ def _samples(client: Client, settings: Settings, arm: str, reference: str) -> di
     contrast = Contrast(settings.experiment, settings.comparisons[arm], arm, reference)
     names = dict.fromkeys((*settings.policy.metrics, *REPORTED))
     return samples(client, contrast, names, settings.policy.blocks)
-
-
-def _counted(
-    client: Client, settings: Settings, candidate: str, account: Account, start: Start | None
-) -> tuple[Counted, float | None]:
-    """Pairs since the comparison's start, and their coverage."""
-    scope = _scope(settings, candidate)
-    held, judged, excluded, undefined, first_s, until_s, windows = client.query(
-        sql("pair_totals"), parameters={**scope, "reference": PRIMARY}
-    ).result_rows[0]
-    ((late,),) = client.query(sql("late"), parameters=scope).result_rows
-    dropped = account.dropped_total - (start.dropped if start else 0)
-    lost = max(account.lost - (start.lost if start else 0), 0)
-    captured = account.captured - (start.captured if start else 0)
-    pending = account.pending + max(captured - held, 0)
-    counted = Counted(
-        sampled=held + dropped + lost + pending,
-        complete=judged,
-        pending=pending,
-        excluded=excluded,
-        undefined=undefined,
-        late=late,
-        from_s=first_s if windows else None,
-        until_s=until_s if windows else None,
-    )
-    outside = sum(excluded.get(reason, 0) for reason in NO_GAP)
-    return counted, coverage(judged, held, dropped, lost, outside)

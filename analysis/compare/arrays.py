@@ -24,11 +24,15 @@ MOST_LOG = float(np.log(10))
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
-    """Pairs in full blocks: each one's block (P,), its weight (P,), and their span in seconds."""
+    """Pairs in full blocks: each one's block (P,), its weight (P,), their span in seconds.
+
+    And when each arrived, seconds since 1970, ascending, shape (P,); None: a second a block.
+    """
 
     block: Ints
     weight: Floats
     span_s: float
+    at_s: Floats | None = None
 
     @property
     def blocks(self) -> int:
@@ -46,7 +50,18 @@ class Arranged:
         columns: dict[str, Floats] = dict.fromkeys(Windows.__dataclass_fields__, 0 * n)
         columns |= {"n": n, "sum_w": self.summed(self.weight)}
         columns |= {name: self.summed(values) for name, values in sums.items()}
-        return Windows(**{**columns, "starts": np.arange(len(n))})  # type: ignore[arg-type]
+        return Windows(**{**columns, "starts": self._begins_s()})  # type: ignore[arg-type]
+
+    def _begins_s(self) -> Ints:
+        if self.at_s is None:
+            return self.numbers
+        firsts = np.unique(self.block, return_index=True)[1]
+        return np.floor(self.at_s[firsts]).astype(np.int64)
+
+    @property
+    def numbers(self) -> Ints:
+        """The blocks themselves, 0 to K - 1."""
+        return np.arange(self.blocks, dtype=np.int64)
 
 
 def usable(x: Floats, y: Floats) -> npt.NDArray[np.bool_]:
@@ -72,7 +87,7 @@ def mean_sample(of: Arranged, x: Floats, y: Floats) -> Sample:
         reference_numerator=finite * logs[1],
         reference_denominator=finite,
     )
-    return mean_log_ratio(made, made.starts, of.span_s)
+    return mean_log_ratio(made, of.numbers, of.span_s)
 
 
 def quantile_sample(of: Arranged, x: Floats, y: Floats, p: float) -> Sample:
@@ -83,7 +98,7 @@ def quantile_sample(of: Arranged, x: Floats, y: Floats, p: float) -> Sample:
         for side, total in zip((x, y), totals, strict=True)
     ]
     made = of.windows()
-    return quantile_log_ratio(made, made.starts, of.span_s, p, totals, (under[0], under[1]))
+    return quantile_log_ratio(made, of.numbers, of.span_s, p, totals, (under[0], under[1]))
 
 
 def share_sample(of: Arranged, bad: Floats, reference_bad: Floats) -> Sample:
@@ -96,7 +111,7 @@ def share_sample(of: Arranged, bad: Floats, reference_bad: Floats) -> Sample:
         n_minus=(1 - bad) * reference_bad,
         n_zero=1.0 * (bad == reference_bad),
     )
-    return share_difference(made, made.starts, of.span_s)
+    return share_difference(made, of.numbers, of.span_s)
 
 
 def ratio_sample(of: Arranged, sides: tuple[Floats, Floats, Floats, Floats]) -> Sample:
@@ -108,7 +123,7 @@ def ratio_sample(of: Arranged, sides: tuple[Floats, Floats, Floats, Floats]) -> 
         reference_numerator=reference_top,
         reference_denominator=reference_bottom,
     )
-    return ratio_of_sums(made, made.starts, of.span_s)
+    return ratio_of_sums(made, of.numbers, of.span_s)
 
 
 def histogram(x: Floats, weight: Floats) -> Histogram:

@@ -53,6 +53,11 @@ class Sample:
         influences: one a block, shape (K,); their mean is 0 up to rounding, their spread its error.
         floor: the least variance of a block's influence.
         counts: (n_plus, n_minus, n_zero) of a share, else none.
+        failed: of a mean of times, the share of pairs that failed on one side alone: they count as
+            tenfold, and where they are many there is no estimate.
+        value_range: where this arm's own value lies, at the 5 % level, whenever one looks.
+        excess: of a share, each block's mean difference, shape (K,).
+        begins_s: when each block begins, seconds since 1970, shape (K,); with `excess`.
     """
 
     estimate: float
@@ -63,6 +68,10 @@ class Sample:
     influences: Floats
     floor: float
     counts: tuple[float, float, float] | None = None
+    failed: float = 0.0
+    value_range: tuple[float, float] | None = None
+    excess: Floats | None = None
+    begins_s: Ints | None = None
 
     @property
     def spread(self) -> Spread:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.compare.sample import Ints, Sample, Windows, per_block
+import numpy as np
+
+from analysis.compare.sample import Floats, Ints, Sample, Windows, per_block
+from analysis.statistics.bernstein import bernstein_range
+
+RANGE_ALPHA = 0.05
 
 
 def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
@@ -24,6 +29,10 @@ def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
     estimate = float(windows.sum_wd.sum()) / weight
     smoothed = (plus + minus + 2) / (pairs + 4)
     influence = windows.sum_wd - estimate * windows.sum_w
+    weights, bad, excess = (
+        np.bincount(block, weights=column)
+        for column in (windows.sum_w, windows.numerator, windows.sum_wd)
+    )
     return Sample(
         estimate=estimate,
         value=float(windows.numerator.sum()) / weight,
@@ -33,4 +42,12 @@ def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
         influences=per_block(influence, windows.sum_w, block),
         floor=smoothed * (1 - smoothed) * (int(block.max()) + 1) / pairs,
         counts=(plus, minus, zero),
+        value_range=bernstein_range(_clipped(bad / weights), RANGE_ALPHA),
+        excess=excess / weights,
+        begins_s=windows.starts[np.unique(block, return_index=True)[1]],
     )
+
+
+def _clipped(shares: Floats) -> Floats:
+    """Rounding leaves a share of weights a little outside of [0, 1]."""
+    return np.clip(shares, 0.0, 1.0)

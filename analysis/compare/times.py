@@ -8,16 +8,21 @@ import numpy as np
 
 from analysis.compare.sample import Floats, Ints, Sample, Windows, per_block
 from analysis.statistics.quantile import BIN, Histogram, log_quantile, sparsity
+from analysis.statistics.ranks import quantile_ranks
 
 RESOLUTION = 1e-6
 """The least spread of a mean log-ratio: the clock's steps against a time, about 1 ns in 1 ms."""
+MOST_FAILED = 0.05
+"""Where more pairs than these failed on one side, their mean would speak of the cap alone."""
+RANGE_ALPHA = 0.05
 
 
 def mean_log_ratio(windows: Windows, block: Ints, span_s: float) -> Sample:
     """The mean over pairs of d = ln(x / reference x), d clipped to ±ln 10.
 
     psi_k = Σ_k w(d - mean d) / mean weight of a block. Its exponential is the typical ratio of
-    one request's two answers; that is not the ratio of two means.
+    one request's two answers; that is not the ratio of two means. A pair that failed on one side
+    lies at the cap; where more than `MOST_FAILED` did, the estimate is NaN.
 
     Args:
         windows: all of them in full blocks.
@@ -25,16 +30,19 @@ def mean_log_ratio(windows: Windows, block: Ints, span_s: float) -> Sample:
         span_s: as in `Sample`.
     """
     weight = float(windows.sum_w.sum())
+    failed = max(1 - float(windows.denominator.sum()) / weight, 0.0)
     estimate = float(windows.sum_wd.sum()) / weight
-    value, reference = _geometric_means(windows)
+    told = failed <= MOST_FAILED
+    value, reference = _geometric_means(windows) if told else (math.nan, math.nan)
     return Sample(
-        estimate=estimate,
+        estimate=estimate if told else math.nan,
         value=value,
         reference_value=reference,
         pairs=float(windows.n.sum()),
         span_s=span_s,
         influences=per_block(windows.sum_wd - estimate * windows.sum_w, windows.sum_w, block),
         floor=RESOLUTION**2,
+        failed=failed,
     )
 
 
@@ -84,4 +92,14 @@ def quantile_log_ratio(
         span_s=span_s,
         influences=per_block(influence, windows.sum_w, block),
         floor=BIN**2,
+        value_range=_range(totals[0], p, pairs),
+    )
+
+
+def _range(total: Histogram, p: float, pairs: float) -> tuple[float, float]:
+    """Where this arm's quantile lies, were its requests independent; in the metric's unit."""
+    low, high = quantile_ranks(round(pairs), p, RANGE_ALPHA)
+    return (
+        math.exp(log_quantile(total, low / pairs)) if low > 0 else 0.0,
+        math.exp(log_quantile(total, high / pairs)) if high <= pairs else math.inf,
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.judge import Evidence, judge
+from analysis.case import Evidence
+from analysis.judge import judge
 from analysis.metrics import Kind, metrics
 from analysis.pair_file.parts import parts_of, samples_of
 from analysis.pair_file.reading import PairFile, Pairs, Tap

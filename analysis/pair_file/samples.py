@@ -146,7 +146,7 @@ class Contrast:
             return None, kept
         seen = at_s[kept]
         wide = max(float(seen[-1] - seen[0]), 1e-9)
-        return Arranged(owner[owner >= 0], self.pairs.weight[kept], wide), kept
+        return Arranged(owner[owner >= 0], self.pairs.weight[kept], wide, seen), kept
 
 
 def _owners(at_s: Floats, blocks: Blocks, least: int) -> Ints:

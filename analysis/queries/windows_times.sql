@@ -81,3 +81,5 @@ FROM
     GROUP BY reference_arm, replica, probe, start, metric, second, bin
 )
 GROUP BY reference_arm, replica, probe, start, metric
+-- a row a bin and side of each pair at worst: beyond this it is grouped on disk
+SETTINGS max_bytes_before_external_group_by = 268435456

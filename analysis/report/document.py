@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from analysis.accounting import Account
-from analysis.judge import Evidence, Judgement, Reading
+from analysis.case import Evidence
+from analysis.judge import Judgement
+from analysis.reading import Reading
 from analysis.report.definitions import definitions
 from analysis.scale import delta, interval, unit
 from analysis.settings import Settings

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from analysis.statistics.outages import LEVEL_SHARE, blocks_until
 from bench.calibration.page import page
 from bench.calibration.runs import (
     FAILURES,
     Size,
     errors,
     negative_control,
+    outages,
     pairs_needed,
     power,
     rare_bursts,
@@ -64,8 +66,16 @@ def calibrate(runs: int, pairs: int, seed: int) -> dict[str, object]:
             needed = pairs_needed(statistic, slower, alike, wanted, runs, seed)
             found["needed"][statistic, slower, alike] = (wanted, needed)
             say(f"needed, {statistic}, {slower:.0%}, {alike}: {needed:,.0f} ({wanted:,})")
+    stops = outages(Size(runs, pairs, 100), seed)
+    say(f"outages: {stops}")
     facts = {"runs": runs, "pairs": pairs, "seed": seed, "seconds": time.monotonic() - began_s}
-    return {**found, "facts": facts, "machine": machine(), "numpy": np.__version__}
+    return {
+        **found,
+        "outages": stops,
+        "facts": facts,
+        "machine": machine(),
+        "numpy": np.__version__,
+    }
 
 
 def missed(found: dict[str, object]) -> list[str]:
@@ -93,6 +103,14 @@ def missed(found: dict[str, object]) -> list[str]:
         for (statistic, slower, alike), (wanted, needed) in found["needed"].items()
         if needed > 1.3 * wanted
     ]
+    stops = found["outages"]
+    wrong += [
+        f"outages that end: {share:.1%} false rejects"
+        for share in (stops.equal, stops.burst)
+        if share > most
+    ]
+    if stops.died < 1 or stops.blocks[1] > blocks_until(0.05 / 6 * LEVEL_SHARE):
+        wrong.append(f"a death in mid-run: rejected in {stops.died:.1%}, {stops.blocks} blocks")
     if found["control"]["own queue, 20 requests"] <= 0.5:
         wrong.append("the negative control holds: this harness proves nothing")
     return wrong

@@ -53,7 +53,7 @@ def page(found: Mapping[str, Any], missed: Sequence[str]) -> str:
         outcome=outcome,
     )
     parts = [head, TRAFFIC, _errors(found), _family(found), _power(found), _needed(found)]
-    return "\n".join([*parts, _control(found), _rare(found)])
+    return "\n".join([*parts, _outages(found), _control(found), _rare(found)])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -132,6 +132,24 @@ Until 80 % of runs see a slowdown (independent, one-sided 5 %, no margin, about 
 simulations that the design rests on. The target is 1.3 times.
 
 {_table(["case", "published", "here", "ratio"], rows)}"""
+
+
+def _outages(found: Mapping[str, Any]) -> str:
+    stops = found["outages"]
+    rows = [
+        ["both sides go down, now and then, and come back: rejected", f"{stops.equal:.1%}"],
+        ["the candidate is down once, for half a block in sixty: rejected", f"{stops.burst:.1%}"],
+        ["it dies in mid-run, for good: rejected", f"{stops.died:.1%}"],
+        ["… blocks until then: median · most", "{:.0f} · {:.0f}".format(*stops.blocks)],
+    ]
+    return f"""\
+## Outages
+
+Total ones, in 200 blocks; 0.2 % of answers fail beside them. Those that end do so with chance 1/2 a block,
+and one begins in every fortieth block on each side. A death lies in the middle; it is judged at the level
+of a family of six, the others at 5 %.
+
+{_table(["what happens", "here"], rows)}"""
 
 
 def _control(found: Mapping[str, Any]) -> str:

@@ -14,8 +14,10 @@ import numpy.typing as npt
 from scipy.special import betaincc, betaln, logsumexp
 
 from analysis.compare.times import RESOLUTION
+from analysis.statistics.attempts import attempt_share
 from analysis.statistics.blocks import MAX_PHI, MIN_BLOCKS, MIN_EFFECTIVE
 from analysis.statistics.boundary import tuned_rho2
+from analysis.statistics.outages import LEVEL_SHARE, POINTS
 from analysis.statistics.quantile import BIN
 
 Floats = npt.NDArray[np.float64]
@@ -171,10 +173,30 @@ class ShareLooks:
     plus: Floats
     minus: Floats
     pairs: Floats
+    excess: Floats
+    """Each block's own difference."""
 
     def above(self, edge: float, alpha: float, planned: int) -> Mask:
         """Whether the lower bound lies above an edge: blocks and betting agree."""
         return (self.blocks.low(alpha, planned) > edge) & self._bets(edge, alpha, 1)
+
+    def fails(self, edge: float, alpha: float, planned: int) -> Mask:
+        """As failures are rejected: by their mean, or by an outage that does not end."""
+        by_mean = self.above(edge, alpha * (1 - LEVEL_SHARE), planned)
+        return by_mean | self.outage(edge, alpha * LEVEL_SHARE)
+
+    def outage(self, edge: float, alpha: float) -> Mask:
+        """Whether any outage until now is evidence; a block is a half-life or longer."""
+        down = self.excess > edge + POINTS
+        lasted, number, ever = (np.zeros(len(down)) for _ in range(3))
+        found = np.zeros(down.shape, bool)
+        for k in range(down.shape[1]):
+            number += down[:, k] & (lasted == 0)
+            lasted = np.where(down[:, k], lasted + 1, 0)
+            weight = attempt_share(1) / np.maximum(number, 1) ** 2
+            ever = np.maximum(ever, np.where(lasted > 0, weight * 2.0 ** (lasted - 1), 0))
+            found[:, k] = np.log(np.maximum(ever, 1e-300)) >= -np.log(alpha)
+        return found
 
     def within(self, edge: float, alpha: float, planned: int) -> Mask:
         """Whether the upper bound lies at or below an edge."""
@@ -210,7 +232,7 @@ def share_looks(bad: Mask, reference_bad: Mask, m: int) -> ShareLooks:
 
     looks = by_look(influences, runs, pairs // m, floor)
     seen = np.broadcast_to(np.arange(1, pairs // m + 1) * float(m), plus.shape)
-    return ShareLooks(looks, plus.cumsum(axis=1), minus.cumsum(axis=1), seen)
+    return ShareLooks(looks, plus.cumsum(axis=1), minus.cumsum(axis=1), seen, sums / m)
 
 
 def sign_test_rejects(here: Floats, there: Floats, alpha: float) -> Mask:

@@ -132,10 +132,10 @@ def _judged(
     if statistic == FAILURES:
         at, same = failures(drawn, RATE + margin, RATE, block), failures(drawn, RATE, RATE, block)
         return (
-            at.above(margin, ALPHA, PLANNED).any(axis=1),
+            at.fails(margin, ALPHA, PLANNED).any(axis=1),
             at.within(margin, ALPHA, PLANNED).any(axis=1),
-            at.above(margin, apart, PLANNED).any(axis=1),
-            same.above(margin, apart, PLANNED).any(axis=1),
+            at.fails(margin, apart, PLANNED).any(axis=1),
+            same.fails(margin, apart, PLANNED).any(axis=1),
             same.within(margin, ALPHA, PLANNED),
         )
     merged, edge = block_for(statistic, block), np.log1p(margin)
@@ -168,7 +168,7 @@ def power(kind: Kind, statistic: str, size: Size, seed: int) -> tuple[float, flo
     for drawn, _ in chunks(kind, size, [seed, 77]):
         if statistic == FAILURES:
             looks = failures(drawn, RARE + 2 * margin, RARE, size.block)
-            needed.append(_first(looks.above(margin, apart, PLANNED)))
+            needed.append(_first(looks.fails(margin, apart, PLANNED)))
             continue
         gap = np.log((1 + 2 * margin) / (1 + margin))
         merged = block_for(statistic, size.block)
@@ -184,10 +184,65 @@ def rare_bursts(name: str, size: Size, seed: int) -> Errors:
     both = []
     for drawn, _ in chunks(KINDS[name], size, [seed, list(KINDS).index(name)]):
         looks = failures(drawn, RARE + margin, RARE, size.block)
-        sides = looks.above(margin, ALPHA, PLANNED), looks.within(margin, ALPHA, PLANNED)
+        sides = looks.fails(margin, ALPHA, PLANNED), looks.within(margin, ALPHA, PLANNED)
         both.append(np.stack([side.any(axis=1) for side in sides]))
     low, high = np.concatenate(both, axis=1).mean(axis=1)
     return Errors(float(low), float(high))
+
+
+@dataclass(frozen=True, slots=True)
+class Outages:
+    """Of failures whose outages are total: shares of runs, and blocks.
+
+    Attributes:
+        equal: rejects, at the 5 % level, where both sides have outages that end as they should.
+        burst: rejects where the candidate is down once, for half a block in sixty.
+        died: rejects at the level of a family of six where it dies in mid-run, for good.
+        blocks: until those, from the death on: the median, and the most of any run.
+    """
+
+    equal: float
+    burst: float
+    died: float
+    blocks: tuple[float, float]
+
+
+def outages(size: Size, seed: int) -> Outages:
+    """Outages that end, a burst, a death; 0.2 % of answers fail beside them."""
+    rng, margin, blocks = np.random.default_rng([seed, 55]), MARGINS[FAILURES], 200
+    shape = (size.runs, blocks)
+    sides = [_fails(_down(shape, rng), size.block, rng) for _ in range(2)]
+    equal = share_looks(sides[0], sides[1], size.block).fails(margin, ALPHA, PLANNED)
+    once = np.zeros((size.runs, 60 * size.block), bool)
+    once[:, 30 * size.block : 30 * size.block + size.block // 2] = True
+    calm = [
+        _fails(np.zeros((size.runs, n), bool), size.block, rng) for n in (60, 60, blocks, blocks)
+    ]
+    burst = share_looks(calm[0] | once, calm[1], size.block).fails(margin, ALPHA, PLANNED)
+    dead = np.arange(blocks * size.block) >= blocks // 2 * size.block
+    died = share_looks(calm[2] | dead, calm[3], size.block)
+    until = _first(died.fails(margin, ALPHA / len(MARGINS), PLANNED)) - blocks // 2
+    return Outages(
+        float(equal.any(axis=1).mean()),
+        float(burst.any(axis=1).mean()),
+        float(np.isfinite(until).mean()),
+        (float(np.median(until)), float(until.max())),
+    )
+
+
+def _down(shape: tuple[int, int], rng: np.random.Generator) -> Mask:
+    """Blocks of outage: one begins in every fortieth block, and goes on with chance 1/2; (R, K)."""
+    down = np.zeros(shape, bool)
+    for k in range(shape[1]):
+        goes_on = down[:, k - 1] if k else np.zeros(shape[0], bool)
+        down[:, k] = rng.random(shape[0]) < np.where(goes_on, 0.5, 1 / 40)
+    return down
+
+
+def _fails(down: Mask, block: int, rng: np.random.Generator) -> Mask:
+    """Which answers fail: all in an outage, a few in other blocks; (R, P)."""
+    each = np.repeat(down, block, axis=1)
+    return np.asarray(each | (rng.random(each.shape) < RARE))
 
 
 def pairs_needed(

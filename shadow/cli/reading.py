@@ -147,8 +147,8 @@ def _comparison_of(
     config: Config, experiment: str | None
 ) -> Callable[[Client], dict[str, Any] | None]:
     """The configuration's experiment is judged now; of another one, what was written is read."""
+    from analysis.answers import report as compare
     from analysis.recorded import recorded
-    from analysis.service import report as compare
 
     settings = analysis_settings(config)
     if experiment is None or experiment == config.experiment:
@@ -158,8 +158,8 @@ def _comparison_of(
 
 def gate(config: Config, candidate: str | None, form: str) -> int:
     """The stored verdict as exit status; hold where none can be had, with the reason."""
+    from analysis.answers import stored
     from analysis.gate import gate as answer
-    from analysis.service import stored
 
     settings = analysis_settings(config)
     document, why = read_store(config, lambda client: stored(client, settings))

@@ -15,9 +15,9 @@ def waive(
     config: Config, metric: str, who: str, reason: str, until: str, candidate: str | None
 ) -> int:
     """Store the waiver, judge with it, print the verdict's line."""
+    from analysis.answers import stored
+    from analysis.answers import waive as apply
     from analysis.gate import gate
-    from analysis.service import stored
-    from analysis.service import waive as apply
     from analysis.waivers import Waiver
     from collector.store import StoreError, store_errors
 

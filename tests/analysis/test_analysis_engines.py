@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from analysis.answers import report, stored
 from analysis.engines import MOST, identified, notice
 from analysis.look import Memory, look
-from analysis.service import report, stored
 
 from .world import T0
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.judge import Evidence, judge
+from analysis.case import Evidence
+from analysis.judge import judge
 from analysis.policy import Policy
 from analysis.statistics.attempts import attempt_share
 

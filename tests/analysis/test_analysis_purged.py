@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from analysis.answers import report
 from analysis.closing import Progress
 from analysis.look import Memory, look
-from analysis.service import report
 from analysis.workers import standing
 from collector.purge import purge
 

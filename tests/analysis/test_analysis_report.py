@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from analysis.accounting import Account
+from analysis.case import Evidence
 from analysis.gate import gate
-from analysis.judge import Evidence, judge
+from analysis.judge import judge
 from analysis.policy import Policy
 from analysis.report import document, markdown
 from analysis.report.document import Counted, candidate_part

@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
+from analysis.answers import report
 from analysis.look import Memory, look
 from analysis.pair_file.judging import judge_file, known
 from analysis.pair_file.reading import read
 from analysis.policy import SEGMENTS, Policy
 from analysis.report import markdown
 from analysis.segments import bucket, masks
-from analysis.service import report
 from analysis.statistics.multiplicity import e_bh
 
 from .pair_lines import POLICY, lines, text

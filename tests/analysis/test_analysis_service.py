@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
+from analysis.answers import report, stored
 from analysis.gate import gate
 from analysis.look import Memory, look
-from analysis.service import report, run, stored
+from analysis.service import run
 from collector.embedded import EmbeddedStore
 from collector.migrate import Retention, migrate
 from collector.store import StoreSettings, connect

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from analysis.accounting import Account
+from analysis.answers import report, stored, waive
+from analysis.counted import loads
 from analysis.gate import gate
 from analysis.look import Memory, look
 from analysis.report import markdown
-from analysis.service import report, stored, waive
-from analysis.verdicts import loads
 from analysis.waivers import Waiver, active, expired
 
 from .world import POLICY, T0
@@ -67,7 +67,7 @@ def test_a_waiver_ends(world, rejected, monkeypatch):
     waive(world.client, rejected, "fp8", waiver("tpot.mean", 3600))
     assert stored(world.client, rejected)["candidates"]["fp8"]["verdict"] == "promote"
     later_ns = time.time_ns() + 3601 * S
-    monkeypatch.setattr("analysis.service.time.time_ns", lambda: later_ns)
+    monkeypatch.setattr("analysis.answers.time.time_ns", lambda: later_ns)
     answer = gate(stored(world.client, rejected))
     assert (answer.code, "waiver has ended" in answer.line) == (3, True)
     assert report(world.client, rejected)["verdict"] == "reject"

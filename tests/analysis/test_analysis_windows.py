@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.answers import report
 from analysis.closing import Progress
 from analysis.evidence import Contrast, samples
 from analysis.look import Memory, look
@@ -16,7 +17,6 @@ from analysis.metrics import metrics
 from analysis.policy import Policy
 from analysis.queries import sql
 from analysis.report import markdown
-from analysis.service import report
 from analysis.windows import Arrivals, changed
 from analysis.workers import standing
 

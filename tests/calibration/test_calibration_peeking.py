@@ -8,6 +8,7 @@ import pytest
 from analysis.bounds import bounds, edges
 from analysis.compare.arrays import Arranged, mean_sample, quantile_sample, share_sample
 from analysis.metrics import split
+from analysis.statistics.outages import LEVEL_SHARE
 from bench.calibration.peeking import mean_looks, quantile_looks, share_looks
 from bench.calibration.traffic import BURSTY, traffic
 
@@ -51,3 +52,22 @@ def test_shares(k, edge):
         )
         assert looks.above(edge, 0.05, PLANNED)[run, k - 1] == limits.fails
         assert looks.within(edge, 0.05, PLANNED)[run, k - 1] == limits.passes
+
+
+@pytest.mark.parametrize("k", [14, 30, 100])
+def test_outages(k):
+    """Failures as they are rejected: by their mean or by an outage, each with its part of the level."""
+    metric, _ = split("failure.rate")
+    bad, reference_bad = DRAWN.fragile_here < 0.04, DRAWN.fragile_there < 0.02
+    bad[0, 2 * M : 30 * M] = True
+    bad[1, 6 * M : 8 * M] = True
+    bad[1, 20 * M :] = True
+    looks, found = share_looks(bad, reference_bad, M), []
+    for run in range(RUNS):
+        pair = [1.0 * side[run, : k * M] for side in (bad, reference_bad)]
+        sample = share_sample(arranged(k), *pair)
+        limits = bounds(sample, metric, edges(metric, 0.02), 0.01, 0.05, PLANNED, half_life_s=1.0)
+        found.append(limits.outage is not None)
+        assert looks.fails(0.02, 0.01, PLANNED)[run, k - 1] == limits.fails
+        assert looks.outage(0.02, 0.01 * LEVEL_SHARE)[run, k - 1] == found[-1]
+    assert found == [k >= 14, k >= 33, False]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.statistics.boundary import normal_mixture, tuned_rho2
+from analysis.statistics.outages import LEVEL_SHARE, blocks_until
 from bench.calibration.__main__ import missed
 from bench.calibration.page import page
 from bench.calibration.peeking import sign_log_evidence
@@ -15,9 +16,11 @@ from bench.calibration.runs import (
     FAILURES,
     Errors,
     Family,
+    Outages,
     Size,
     errors,
     negative_control,
+    outages,
     pairs_needed,
     power,
 )
@@ -55,6 +58,14 @@ def test_twice_the_margin_is_rejected(kind, least, statistic):
     assert share >= least - 2 * math.sqrt(0.1 * 0.9 / 20)
 
 
+def test_outages_that_end_are_held_and_a_death_is_rejected():
+    """Equal sides that go down and come back, one burst, and a candidate that dies in mid-run."""
+    found = outages(Size(100, 0, 50), seed=5)
+    assert found.equal <= most(100)
+    assert found.burst == 0
+    assert (found.died, found.blocks[1]) == (1, blocks_until(0.05 / 6 * LEVEL_SHARE))
+
+
 def test_pairs_needed():
     """Near the published number for a mean and a median."""
     assert pairs_needed("mean", 0.10, 0.0, 584, 60, seed=5) <= 1.3 * 584 * 1.15
@@ -81,15 +92,16 @@ def test_a_missed_target_is_said():
         "needed": {("mean", 0.05, 0.0): (1000, 1400.0)},
         "control": {"own queue, 20 requests": 0.4},
         "rare": {"independent": Errors(0.0, 0.3)},
+        "outages": Outages(0.3, 0.0, 0.9, (11.0, math.inf)),
         "facts": {"runs": 400, "pairs": 20_000, "seed": 1, "seconds": 60.0},
         "machine": {"cores": 2, "cpu": "a cpu"},
         "numpy": "2",
     }
     wrong = missed(found)
-    assert len(wrong) == 5
-    assert page(found, wrong).count("**Missed**") == 5
+    assert len(wrong) == 7
+    assert page(found, wrong).count("**Missed**") == 7
     found["control"] = {"own queue, 20 requests": 0.7}
-    assert len(missed(found)) == 4
+    assert len(missed(found)) == 6
 
 
 def test_the_sign_test_is_the_published_one():

@@ -1,0 +1,58 @@
+"""The case of one candidate: all that a verdict rests on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from analysis.compare.sample import Sample
+from analysis.waivers import Waiver
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a verdict on one candidate rests on.
+
+    Attributes:
+        candidate: its name.
+        reference: what it is judged against: the control's name, or `primary`.
+        samples: METRIC.STATISTIC of the candidate against the reference; without data absent.
+        against_primary: the same against the primary.
+        test_bed: the control against the primary; empty without a control.
+        coverage: share of sampled requests whose outcome is known on both sides; None: unknown.
+        attempt: the how-manieth comparison of this build; n has alpha·6/(π²n²).
+        span_s: seconds between the first and the last judged arrival.
+        rejected: the reason of an earlier reject of this comparison; a reject stays.
+        references: where another reference than `reference` judges a METRIC.STATISTIC.
+        absent: METRIC.STATISTIC that nothing measured: they are not gated, and named.
+        waived: METRIC.STATISTIC that a person waived for now.
+        loads: requests a second by arm, as far as it is known.
+        by_replica: whether `loads` are those of one engine replica, so that all are comparable.
+        tap: how many requests there were, and how many of them came by; None: unknown.
+        notes: further things that a reader should know.
+        incomparable: METRIC.STATISTIC -> why its missing data are no gap of measuring.
+        changed: what started this comparison anew; None for the first of a build.
+    """
+
+    candidate: str
+    reference: str
+    samples: Mapping[str, Sample]
+    against_primary: Mapping[str, Sample] = field(default_factory=dict)
+    test_bed: Mapping[str, Sample] = field(default_factory=dict)
+    coverage: float | None = None
+    attempt: int = 1
+    span_s: float = 0.0
+    rejected: str | None = None
+    references: Mapping[str, str] = field(default_factory=dict)
+    absent: Collection[str] = ()
+    waived: Mapping[str, Waiver] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
+    by_replica: bool = False
+    tap: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
+    incomparable: Mapping[str, str] = field(default_factory=dict)
+    changed: str | None = None
+
+    def reference_of(self, name: str) -> str:
+        """What a METRIC.STATISTIC is judged against."""
+        return self.references.get(name, self.reference)

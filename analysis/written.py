@@ -1,0 +1,87 @@
+"""Verdicts as they were written: the newest of a comparison, and the reject that stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from analysis.queries import sql
+from analysis.settings import Settings
+from analysis.waivers import Waiver
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+    from analysis.verdicts import Judged
+
+_COLUMNS = (
+    "at",
+    "experiment",
+    "comparison",
+    "candidate",
+    "verdict",
+    "reason",
+    "coverage",
+    "config_hash",
+    "policy_hash",
+    "report",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The newest verdict that was written about one comparison."""
+
+    verdict: str
+    reason: str
+    part: Mapping[str, Any]
+    at_ns: int
+    rejected: str | None
+    rejected_by: frozenset[str] = frozenset()
+    """The metrics that the first reject was for."""
+
+
+def written(client: Client, settings: Settings, candidate: str) -> Written | None:
+    """The newest verdict of the candidate's comparison; None before the first."""
+    rows = client.query(sql("last_verdict"), parameters=settings.scope(candidate)).result_rows
+    if not rows:
+        return None
+    verdict, reason, part, at_ns, rejected, rejected_part = rows[0]
+    by = _failed(json.loads(rejected_part)) if rejected else frozenset[str]()
+    return Written(verdict, reason, json.loads(part), at_ns, rejected or None, by)
+
+
+def _failed(part: Mapping[str, Any]) -> frozenset[str]:
+    """The critical metrics that fail in a written verdict."""
+    return frozenset(
+        name
+        for name, figures in part["metrics"].items()
+        if figures["state"] == "fail" and figures["critical"]
+    )
+
+
+def still_rejected(last: Written | None, waived: Mapping[str, Waiver]) -> str | None:
+    """The reason of an earlier reject; none where all that it was for is waived now."""
+    if last is None or last.rejected is None:
+        return None
+    return None if last.rejected_by and last.rejected_by <= waived.keys() else last.rejected
+
+
+def write(client: Client, settings: Settings, candidate: str, judged: Judged, now_ns: int) -> None:
+    """Append the verdict with its part of the report."""
+    row = [
+        datetime.fromtimestamp(now_ns / 1e9, UTC),
+        settings.experiment,
+        settings.comparisons[candidate],
+        candidate,
+        judged.judgement.verdict,
+        judged.judgement.reason,
+        judged.part["coverage"],
+        settings.config_hash,
+        settings.policy_hash,
+        json.dumps(judged.part, allow_nan=False),
+    ]
+    client.insert("verdicts", [row], column_names=_COLUMNS)
