@@ -7,6 +7,7 @@ publisher for 15 s, then the ledger's place.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from socket import socket
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
@@ -26,17 +28,21 @@ from shadow.config.ends import EmbeddedStream
 from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address
 from shadow.control import bind, health_app, serve_health
-from shadow.exchange import Accounting
+from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
 from shadow.exposition import exposition
 from shadow.locks import PlaceTaken
 from shadow.metrics import Totals
 from shadow.publisher import Publisher
+from shadow.redaction import veil_of
 from shadow.shrink import shrink_value
-from shadow.stream import Producer, StreamUnavailable
+from shadow.stream import Message, Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
 from shadow.stream.embedded.folder import writer_place
 from shadow.stream.kafka import KafkaProducerStream
 from shadow.stream.spill import Spill
+
+if TYPE_CHECKING:
+    from shadow.redaction.records import Veil
 
 log = structlog.get_logger("shadow.proxy")
 
@@ -61,7 +67,7 @@ def run(config: Config, worker: str) -> int:
         config, worker
     )  # before the ports: it names a proxy that outlived its supervisor
     with closing(_bound(config, worker, ledger)) as health:
-        stream = _Stream(config, worker)
+        stream = _Stream(config, worker, ledger)
         publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
         try:
             uvloop.run(_serve(config, ledger, publisher, stream, health))
@@ -74,13 +80,18 @@ async def _serve(
     config: Config, ledger: Ledger, publisher: Publisher, stream: _Stream, bound: socket
 ) -> None:
     totals, started = Totals(), asyncio.Event()
-    further = {**stream.figures(), "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger)}
+    veil = veil_of(config.redaction, publisher.hurried)
+    further = {
+        **stream.figures(),
+        **_redactions(veil),
+        "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger),
+    }
     render = exposition(ledger, publisher, totals, further)
     health = await serve_health(
         health_app(publisher, started.is_set, render, lambda: stream.away), bound
     )
     try:
-        await serve(config, Ports(ledger, publisher, totals), started)
+        await serve(config, Ports(ledger, publisher, totals, veil=veil), started)
     except OSError as error:
         if started.is_set():
             raise
@@ -92,8 +103,8 @@ async def _serve(
 class _Stream:
     """Makes the stream's producer and reads its figures, which any thread may."""
 
-    def __init__(self, config: Config, worker: str) -> None:
-        self._settings, self._worker = config.stream, worker
+    def __init__(self, config: Config, worker: str, ledger: Ledger) -> None:
+        self._settings, self._worker, self._ledger = config.stream, worker, ledger
         self._embedded: EmbeddedProducer | None = None
         self._spill: Spill | None = None
 
@@ -101,13 +112,21 @@ class _Stream:
         settings, worker = self._settings, self._worker
         if isinstance(settings, KafkaStream):
             remote, said = KafkaProducerStream(settings.settings()), settings.kafka
-            folder = said.spill / worker
-            self._spill = Spill(remote, folder, worker, said.spill_bytes, shrink_value)
+            folder, most = said.spill / worker, said.spill_bytes
+            self._spill = Spill(remote, folder, worker, most, shrink_value, self._refused)
             return self._spill
         self._embedded = EmbeddedProducer(
             settings.embedded, worker, settings.max_bytes, settings.max_age
         )
         return self._embedded
+
+    def _refused(self, message: Message) -> None:
+        """It was captured to the disk, and never comes to the stream: a drop of this boot's."""
+        with contextlib.suppress(MalformedRecord):
+            record = decode(message.value)
+            if isinstance(record, Exchange) and record.boot_id == self._ledger.boot_id:
+                self._ledger.dropped_sequence()
+                self._ledger.add(record.arm, "dropped", "record_too_large")
 
     @property
     def away(self) -> str | None:
@@ -166,6 +185,16 @@ def _refuse_a_second_writer(config: Config, worker: str) -> None:
     except StreamUnavailable as error:
         if isinstance(error.__cause__, PlaceTaken):
             raise ConfigError(f"stream: {error}") from error
+
+
+def _redactions(veil: Veil | None) -> dict[str, Callable[[], int]]:
+    if veil is None:
+        return {}
+    totals = veil.redactor.totals
+    return {
+        "shadow_redactions_total": lambda: totals.total() - totals["withheld"],
+        "shadow_withheld_total": lambda: totals["withheld"],
+    }
 
 
 def _low_water_age_ms(ledger: Ledger) -> int:

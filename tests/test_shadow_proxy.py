@@ -20,8 +20,9 @@ import pytest
 
 from shadow.accounting import Ledger
 from shadow.config import Config, ConfigError
-from shadow.exchange import Exchange, decode
-from shadow.proxy import _ledger, run
+from shadow.exchange import Exchange, decode, encode
+from shadow.proxy import _ledger, _Stream, run
+from shadow.stream import Message
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 
 ANSWER = b'{"object":"chat.completion","choices":[{"message":{"content":"hi"}}]}'
@@ -239,3 +240,20 @@ def test_without_room_for_counters_production_is_served(tree, tmp_path, monkeypa
     ledger.close(published=True)
     assert len(calls) == 2
     assert (tmp_path / "memory" / "shadow-llama").is_dir()
+
+
+def test_what_waited_on_disk_and_never_fits_the_stream_is_a_drop_of_this_boot(tree, tmp_path):
+    """Its arm is counted and its sequence; a former boot's is that boot's loss, junk is nobody's."""
+    ledger, _ = Ledger.open(tmp_path / "state", "0", "llama", "c")
+    stream = _Stream(Config.model_validate(tree), "0", ledger)
+    facts = {
+        "experiment": "llama", "config_hash": "c", "pair_id": "p", "arm": "fp8", "role": "candidate",
+        "worker": "0", "sequence": 1, "arrived_at": 1, "started_at": 1, "method": "POST", "path": "/",
+        "transport": "complete",
+    }  # fmt: skip
+    for boot in (ledger.boot_id, "before"):
+        stream._refused(Message(b"p", encode(Exchange(**facts, boot_id=boot))))
+    stream._refused(Message(b"p", b"junk"))
+    assert ledger.snapshot(1).dropped_sequences == 1
+    assert ledger.values()["fp8", "dropped", "record_too_large"] == 1
+    ledger.close(published=True)

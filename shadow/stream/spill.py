@@ -6,14 +6,16 @@ Rules:
 2. What waits is bounded (`StreamFull`, counted `log_full`), survives the process, and is sent by
    the worker's next one before anything new.
 3. What is sent and not yet ticked off when the process dies is sent twice: readers are idempotent.
-4. A message that the remote can never take is made smaller; never an error, never in the way.
+4. A message that the remote can never take is made smaller, never in the way of others. One that
+   even so is too large is refused: by `MessageTooLarge` where the remote says so at once, else,
+   after it waited, by a call of `refused`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -29,6 +31,8 @@ FIRST_BACKOFF = 0.25
 LONGEST_BACKOFF = 10.0
 CLOSE_SECONDS = 5.0
 
+Refused = Callable[[Message], None]
+"""Told of a message that was taken, waited, and can never be sent. In the draining thread."""
 Shrink = Callable[[bytes, int], bytes | None]
 """A value and the most bytes it may have: a smaller value that says so, or None."""
 
@@ -51,6 +55,7 @@ class Spill:
         worker: its name; the next process of that name finds what was left.
         max_bytes: what may wait.
         shrink: for a message that the remote can never take; without it, such a one is refused.
+        refused: hears of those that were refused after they had waited.
     """
 
     def __init__(
@@ -60,8 +65,9 @@ class Spill:
         worker: str,
         max_bytes: int = 2**30,
         shrink: Shrink | None = None,
+        refused: Refused = lambda _message: None,
     ) -> None:
-        self._remote, self._shrink = remote, shrink
+        self._remote, self._shrink, self._refused = remote, shrink, refused
         self._folder, self._worker, self._max_bytes = folder, worker, max_bytes
         self._spool: EmbeddedProducer | None = None
         self._spooled = 0
@@ -71,6 +77,7 @@ class Spill:
         self._turn = threading.Lock()
         self._closing = threading.Event()
         self._close_by = 0.0
+        self._limit_bytes = 0
         self.refused_total = 0
         """Messages that even shrunk were too large for the remote."""
         self.last_error: str | None = None
@@ -90,10 +97,13 @@ class Spill:
         Raises:
             StreamFull: the bound of what may wait is reached.
             StreamUnavailable: the folder cannot be used.
+            MessageTooLarge: some are too large for the remote, even shrunk; all others are stored.
         """
         spool = self._opened()
         with self._turn:
-            if self._direct and self._sent(batch):
+            if self._direct and (refused := self._sent(batch)) is not None:
+                if refused:
+                    raise MessageTooLarge(refused, self._limit_bytes)
                 return
             spool.append(batch)
             self._spooled += len(batch)
@@ -135,8 +145,12 @@ class Spill:
         """Until nothing waits, or the worker ends; if the folder fails, until the next append."""
         try:
             with closing(EmbeddedConsumer(self._folder, GROUP, STEP_BYTES)) as waiting:
-                while (batch := self._next(waiting)) and self._sent_at_last(batch):
+                while batch := self._next(waiting):
+                    if (refused := self._sent_at_last(batch)) is None:
+                        break
                     waiting.commit({batch[-1].partition: batch[-1].offset + 1})
+                    for n in refused:
+                        self._refused(Message(batch[n].key, batch[n].value))
                     with self._turn:
                         self._spooled -= len(batch)
         except StreamUnavailable as unavailable:
@@ -153,39 +167,45 @@ class Spill:
             self._direct = not batch
             return batch
 
-    def _sent_at_last(self, batch: Sequence[Delivered]) -> bool:
+    def _sent_at_last(self, batch: Sequence[Delivered]) -> list[int] | None:
+        """Which were too large; None: the worker ends first."""
         messages = [Message(record.key, record.value) for record in batch]
         backoff = FIRST_BACKOFF
-        while not self._sent(messages):
+        while (refused := self._sent(messages)) is None:
             if self._closing.wait(backoff):
-                return False
+                return None
             backoff = min(2 * backoff, LONGEST_BACKOFF)
-        return True
+        return refused
 
-    def _sent(self, batch: Sequence[Message]) -> bool:
+    def _sent(self, batch: Sequence[Message]) -> list[int] | None:
+        """Which were too large, all others being stored; None: the remote is away."""
         try:
-            self._send(batch)
+            refused = self._send(batch)
         except StreamUnavailable as unavailable:
             self.last_error = " ".join(str(unavailable).split())
-            return False
+            return None
         self.last_error = None
-        return True
+        self.refused_total += len(refused)
+        return refused
 
-    def _send(self, batch: Sequence[Message]) -> None:
+    def _send(self, batch: Sequence[Message]) -> list[int]:
         try:
             self._remote.append(batch)
-        except MessageTooLarge as refused:
-            large = [batch[n] for n in refused.indices]
-            small = [m for m in map(self._smaller(refused.limit_bytes), large) if m is not None]
-            self.refused_total += len(large) - len(small)
-            try:
-                self._remote.append(small)
-            except MessageTooLarge as again:
-                self.refused_total += len(again.indices)
+        except MessageTooLarge as large:
+            self._limit_bytes = large.limit_bytes
+            return self._send_smaller({n: batch[n] for n in large.indices})
+        return []
 
-    def _smaller(self, limit_bytes: int) -> Callable[[Message], Message | None]:
-        def smaller(message: Message) -> Message | None:
-            value = self._shrink(message.value, limit_bytes) if self._shrink else None
-            return None if value is None else Message(message.key, value)
+    def _send_smaller(self, large: Mapping[int, Message]) -> list[int]:
+        small = {n: self._smaller(message) for n, message in large.items()}
+        going = {n: message for n, message in small.items() if message is not None}
+        refused = [n for n in large if n not in going]
+        try:
+            self._remote.append(list(going.values()))
+        except MessageTooLarge as again:
+            refused += [list(going)[n] for n in again.indices]
+        return sorted(refused)
 
-        return smaller
+    def _smaller(self, message: Message) -> Message | None:
+        value = self._shrink(message.value, self._limit_bytes) if self._shrink else None
+        return None if value is None else Message(message.key, value)

@@ -160,18 +160,50 @@ def test_a_close_sends_what_waits_when_the_remote_is_back(tmp_path):
     assert unread(tmp_path, "w") == 0
 
 
-@pytest.mark.parametrize("up", [True, False], ids=["direct", "spooled"])
-def test_a_message_too_large_for_the_remote_is_shrunk_or_counted(tmp_path, up):
-    """It never stands in the way of the others, before or after a wait on the disk."""
-    remote = Remote(up=up, limit_bytes=10)
-    shrink = lambda value, limit: value[:limit] if value.startswith(b"s") else None  # noqa: E731
+LARGE = [Message(b"", v) for v in (b"1", b"s" * 50, b"x" * 50, b"2", b"y" * 50)]
+
+
+def shrink(value: bytes, limit_bytes: int) -> bytes | None:
+    return value[:limit_bytes] if value.startswith(b"s") else None
+
+
+def test_a_message_too_large_even_shrunk_is_refused_and_the_others_are_stored(tmp_path):
+    """The caller learns which of the batch: it counts them dropped, not captured."""
+    remote = Remote(limit_bytes=10)
     with closing(Spill(remote, tmp_path, "w", shrink=shrink)) as spill:
-        spill.append([Message(b"", v) for v in (b"1", b"s" * 50, b"x" * 50, b"2")])
+        with pytest.raises(MessageTooLarge) as refused:
+            spill.append(LARGE)
+        assert (refused.value.indices, refused.value.limit_bytes) == ((2, 4), 10)
+        assert remote.taken == [b"1", b"2", b"s" * 10]
+        spill.append([Message(b"", b"3")])
+        assert (spill.refused_total, spill.spooled(), spill.last_error) == (2, 0, None)
+
+
+def test_one_that_a_second_try_finds_too_large_is_refused_by_its_own_index(tmp_path):
+    """A shrinking that did not go far enough is no loss of its neighbours."""
+    remote = Remote(limit_bytes=10)
+    halfway = lambda value, _limit: value[: 5 if value.startswith(b"s") else 20]  # noqa: E731
+    with closing(Spill(remote, tmp_path, "w", shrink=halfway)) as spill:
+        with pytest.raises(MessageTooLarge) as refused:
+            spill.append(LARGE)
+        assert refused.value.indices == (2, 4)
+        assert remote.taken == [b"1", b"2", b"s" * 5]
+
+
+def test_one_that_waited_and_can_never_be_sent_is_told(tmp_path):
+    """It never stands in the way of the others; whoever counts hears of it before it is off the disk."""
+    remote, told = Remote(up=False, limit_bytes=10), []
+    hear = lambda message: told.append((message.value, spill.spooled()))  # noqa: E731
+    with closing(Spill(remote, tmp_path, "w", shrink=shrink, refused=hear)) as spill:
+        spill.append(LARGE)
         remote.up = True
         assert remote.await_taken(3) == [b"1", b"2", b"s" * 10]
         spill.append([Message(b"", b"3")])
         assert remote.await_taken(4)[-1] == b"3"
-        assert spill.refused_total == 1
+        direct_again(spill)
+        assert spill.refused_total == 2
+        assert [value for value, _ in told] == [b"x" * 50, b"y" * 50]
+        assert all(waiting >= 5 for _, waiting in told)
 
 
 @pytest.mark.parametrize("seed", range(5))
