@@ -246,8 +246,8 @@ class Downstream(asyncio.Protocol):
     # drain
 
     def drain(self) -> None:
-        """No new request: an idle connection ends now, an open one after its answer."""
-        if self.passage is None and not self._ending:
+        """No new request: idle connections end now, others after the answer that was asked for."""
+        if self.passage is None and not self._ending and not self.head_since:
             self.close()
 
     def cut(self) -> None:

@@ -89,3 +89,24 @@ async def test_a_missing_file_stops_the_start():
     with pytest.raises(ConfigError, match=r"^primary\.tls: No such file"):
         async with proxy({"url": "https://127.0.0.1:1", "tls": {"ca": "/nowhere.pem"}}):
             pass
+
+
+@pytest.mark.parametrize("by", ["url", "server_name"])
+@in_loop
+async def test_the_name_is_said_in_the_handshake(by):
+    """SNI: the URL's host as it is, or the configured server_name; and that name is verified."""
+    said = []
+    context = server_side()
+    context.sni_callback = lambda _socket, name, _context: said.append(name)
+    async with upstream(answering(OK), ssl=context) as primary:
+        host = "engine.test" if by == "url" else "127.0.0.1"
+        tls = {"ca": TRUST["ca"]} if by == "url" else TRUST
+        url = f"https://{host}:{primary.port}"
+        lookup = lambda *_: ["127.0.0.1"]  # noqa: E731
+        async with (
+            proxy({"url": url, "tls": tls}, lookup=lookup) as stage,
+            client(stage.port) as user,
+        ):
+            await user.write(POST)
+            assert (await user.request())[1] == b"ok"
+    assert said == ["engine.test"]
