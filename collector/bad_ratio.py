@@ -15,7 +15,7 @@ class BadRatio:
     Args:
         most: the share that is still tolerated.
         window: how many records are looked back at.
-        least: bad values that are tolerated whatever their share.
+        least: so many bad values there are at least (`limits.bad_records`); 0: it never stops.
     """
 
     def __init__(self, most: float = 0.5, window: int = 1000, least: int = 50) -> None:
@@ -34,10 +34,11 @@ class BadRatio:
             TooManyBadValues: it was one too many; nothing after the last commit is lost.
         """
         self._count(bad=True)
-        if self._bad >= self._least and self._bad > self._most * len(self._recent):
+        if 0 < self._least <= self._bad and self._bad > self._most * len(self._recent):
             raise TooManyBadValues(
                 f"{self._bad} of the last {len(self._recent)} records cannot be stored, the last "
-                f"at {source}: {reason}; is the proxy newer than the collector?"
+                f"at {source}: {reason}; is the proxy newer than the collector? "
+                "limits.bad_records: 0 lets them become dead letters"
             )
 
     def _count(self, *, bad: bool) -> None:

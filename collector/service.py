@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from collector.bad_ratio import TooManyBadValues
+from collector.bad_ratio import BadRatio, TooManyBadValues
 from collector.collector import Collector, Letters
 from collector.dead_letters import DeadLetters, TopicLetters
 from collector.embedded import EmbeddedStore
@@ -83,6 +83,7 @@ def _collect(settings: Settings, status: Status, stopping: threading.Event) -> N
             settings.capture,
             settings.batch,
             settings.count_tokens,
+            ratio=BadRatio(least=settings.bad_records),
             status=status,
             sleep=sleep,
         )

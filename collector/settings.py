@@ -35,6 +35,8 @@ class Settings:
     batch: BatchLimits = field(default_factory=BatchLimits)
     count_tokens: Mapping[str, CountTokens] = field(default_factory=dict)
     """Tokenizers by arm, for engines that give no count of their own."""
+    bad_records: int = 50
+    """So many of the last 1,000, and over half, stop the collector (`BadRatio`); 0: none do."""
     group: str = "collector"
     """Of the embedded log; a Kafka's stands in its own settings."""
     drain_s: float = 10.0

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from analysis.policy import Policy
+from shadow.cli.reading import read_policy
 from shadow.config import Config, ConfigError, config_hash, load, masked
 from shadow.config.bounds import ArmLimits, Breaker, Price
 from shadow.config.choice import Tenants
@@ -137,6 +138,11 @@ def test_a_key_of_a_later_version_is_refused(tmp_path, line, expected):
         ("listen: '0.0.0.0:80'\nprimary: {url: 'http://127.0.0.1'}", "primary.url: http://127.0"),
         ("limits: {queue_bytes: 1GiB}", "limits.queue_bytes: 1GiB is more than limits.mirror_b"),
         ("retention: {bodies: 30000d}", "retention.bodies: "),
+        (
+            "retention: {measures: 2h}\nstop_at: {hours: 3}",
+            "retention.measures: 2h is shorter than stop_at.hours, 3: ",
+        ),
+        ("limits: {bad_records: -1}", "limits.bad_records: "),
         ("listen: 8080", "listen: 8080 is not an address"),
         ("experiment: 'a b'", "experiment: 'a b' is not a name"),
         (
@@ -315,6 +321,16 @@ def test_every_key_is_documented():
     policy_keys = set(Policy.model_fields)
     assert documented - policy_keys == known
     assert documented & policy_keys == policy_keys
+
+
+def test_a_retention_below_the_least_span_is_one_line(tmp_path):
+    """Nothing could ever be promoted: the policy's span is longer than the store remembers."""
+    path = write(tmp_path, changed("retention: {measures: 2h}"))
+    assert read_policy(load(path, Config)) == Policy()
+    (tmp_path / "policy.yaml").write_text("min_span: 3h")
+    path = write(tmp_path, changed(f"retention: {{measures: 2h}}\npolicy: {tmp_path}/policy.yaml"))
+    with pytest.raises(ConfigError, match=r"^retention.measures: 2h is shorter than the policy's"):
+        read_policy(load(path, Config))
 
 
 def test_the_documented_policy_is_the_default(tmp_path):

@@ -16,6 +16,7 @@ from analysis.settings import Settings
 from shadow.cli.settings import store_settings
 from shadow.config import Config, ConfigError, comparison_id, config_hash, load
 from shadow.config.ends import EmbeddedStore
+from shadow.config.units import show_duration
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -30,8 +31,18 @@ def read_policy(config: Config) -> Policy:
     """The policy that the configuration names, or the default one.
 
     Raises:
-        ConfigError: a mistake in it, as one line with its file.
+        ConfigError: a mistake in it, as one line with its file; or nothing could ever be promoted.
     """
+    policy, kept_s = _policy(config), config.retention.measures
+    if policy.min_span > kept_s:
+        raise ConfigError(
+            f"retention.measures: {show_duration(kept_s)} is shorter than the policy's min_span, "
+            f"{show_duration(policy.min_span)}: nothing could ever be promoted"
+        )
+    return policy
+
+
+def _policy(config: Config) -> Policy:
     if config.policy is None:
         return Policy()
     try:

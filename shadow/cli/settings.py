@@ -31,6 +31,7 @@ def collector_settings(config: Config) -> Settings:
         retention_measures_s=config.retention.measures,
         capture=config.capture,
         count_tokens=_tokenizers(config),
+        bad_records=config.limits.bad_records,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from shadow.config.ends import EmbeddedStore, EmbeddedStream
-from shadow.config.units import show_bytes
+from shadow.config.units import show_bytes, show_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,13 @@ def consistent(config: Config, *, one_machine: bool = False) -> None:
     """
     embedded = isinstance(config.stream, EmbeddedStream) or isinstance(config.store, EmbeddedStore)
     ports = _ports(config, one_machine=one_machine or embedded)
-    for said in (*ports, *_folders(config), *_loops(config), *_bounds(config)):
+    for said in (
+        *ports,
+        *_folders(config),
+        *_loops(config),
+        *_bounds(config),
+        *_ages(config),
+    ):
         raise ValueError(said)
 
 
@@ -96,6 +102,16 @@ def _loops(config: Config) -> Iterator[str]:
         near = {parts.hostname, config.listen.host} <= _LOOPBACK | _EVERY_HOST
         if port == config.listen.port and (near or parts.hostname == config.listen.host):
             yield f"{name}.url: {upstream.url} is where the proxy itself listens ({config.listen})"
+
+
+def _ages(config: Config) -> Iterator[str]:
+    """Rows that leave the store while their experiment goes on would count as lost."""
+    hours, kept_s = config.stop_at.hours, config.retention.measures
+    if hours is not None and hours * 3600 > kept_s:
+        yield (
+            f"retention.measures: {show_duration(kept_s)} is shorter than stop_at.hours, {hours:g}:"
+            " answers would leave the store before they are judged"
+        )
 
 
 def _bounds(config: Config) -> Iterator[str]:

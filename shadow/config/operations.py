@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from shadow.config.units import Address, ByteSize, Duration, Listen
 from shadow.config.words import Part, Url
@@ -24,6 +24,8 @@ class Limits(Part):
     """Captures that wait for the stream; beyond it, dropped `queue_full`."""
     mirror_bytes: ByteSize = 256 * 2**20
     """All that the mirror holds: bodies for arms, open captures, the queue; beyond it `memory`."""
+    bad_records: int = Field(default=50, ge=0, le=1000)
+    """So many of the last 1,000 records, and over half, being bad stop the collector; 0: never."""
     header_bytes: ByteSize = 64 * 2**10
     """All fields of one head; beyond it 431."""
     head_timeout: Duration = 60.0

@@ -354,6 +354,14 @@ def test_a_stream_of_rubbish_stops_the_collector():
     assert len(store.letters) == 20
 
 
+def test_where_nobody_wants_the_stop_rubbish_becomes_dead_letters():
+    """`limits.bad_records: 0`: every one of them is kept with its reason, and the stream goes on."""
+    faults = Faults()
+    stream, store = MemoryStream({"0": [b"rubbish"] * 500}, faults), MemoryStore(faults)
+    collector(stream.consumer(), store, 100, ratio=BadRatio(least=0)).run(lambda: True)
+    assert (stream.committed, len(store.letters)) == ({"0": 500}, 500)
+
+
 def test_refused_rows_count_as_bad_values():
     """Rows that the store refuses reach the same limit, before they are flushed as dead letters."""
     faults = Faults()

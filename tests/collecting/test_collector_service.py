@@ -32,7 +32,7 @@ from collector.settings import Embedded, Settings
 folder, port = Path(sys.argv[1]), int(sys.argv[2])
 sys.exit(run(Settings(
     stream=folder / "stream", store=Embedded(folder / "store", ("127.0.0.1", port)), retention_bodies_s=7e7, retention_measures_s=7e7, capture="text",
-    batch=BatchLimits(records=40, age_s=0.2),
+    batch=BatchLimits(records=40, age_s=0.2), bad_records=int(sys.argv[3]),
 )))
 """
 BODY = b"".join(event(each) for each in (text("Hi"), finish(), usage(1))) + DONE
@@ -44,8 +44,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start(folder, port):
-    argv = [sys.executable, "-c", RUN, str(folder), str(port)]
+def start(folder, port, bad_records=50):
+    argv = [sys.executable, "-c", RUN, str(folder), str(port), str(bad_records)]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, start_new_session=True)
 
 
@@ -147,6 +147,19 @@ def test_a_second_collector_says_who_holds_the_place(folder):
         second.stderr.close()
         assert message.startswith("shadow collect: ")
         assert message.count("\n") == 1
+
+
+def test_a_stream_of_rubbish_is_one_clear_line(folder):
+    """Status 75; how many, where, why, and which key decides."""
+    produce(folder, range(1, 3), *[b"rubbish"] * 9)
+    process = start(folder, free_port(), 7)
+    _, said = process.communicate(timeout=30)
+    (line,) = said.decode().splitlines()
+    assert process.returncode == 75
+    assert line.startswith(
+        "shadow collect: 7 of the last 9 records cannot be stored, the last at w0:"
+    )
+    assert line.endswith("limits.bad_records: 0 lets them become dead letters")
 
 
 def lengths(*messages):
