@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -66,9 +67,7 @@ def _network(value: str) -> str:
 
 def _key(value: str) -> str:
     name = value.removeprefix("header:")
-    if value == "conversation":
-        raise ValueError(f"not yet: {value} as a sampling key is not in this version")
-    if value == "request" or (name != value and HEADER.fullmatch(name)):
+    if value in ("request", "conversation") or (name != value and HEADER.fullmatch(name)):
         return value if name == value else f"header:{name.lower()}"
     raise ValueError(f"{value!r} is none of request, conversation, header:NAME")
 
@@ -103,10 +102,25 @@ class Inside:
         return host.lower().rstrip(".").endswith(self._names) if self._names else False
 
     def address(self, address: str) -> bool:
-        """Whether a literal address is inside; an IPv4 address in IPv6's clothes is itself."""
+        """Whether a literal address is inside; an IPv4 address in IPv6's clothes is itself.
+
+        Raises:
+            ValueError: it is none.
+        """
         found = ip_address(address)
         mapped = getattr(found, "ipv4_mapped", None)
         return any((mapped or found) in network for network in self._networks)
+
+
+    def judge(self, url: str) -> Callable[[str], bool] | None:
+        """What may be connected to for this URL; None: whatever its name stands for."""
+        return None if self.name(urlsplit(url).hostname or "") else self._holds
+
+    def _holds(self, address: str) -> bool:
+        try:
+            return self.address(address)
+        except ValueError:
+            return False
 
 
 def outside(url: str, inside: Inside) -> str:

@@ -9,11 +9,18 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 REFRESH_S: Final = 30.0
 RETRY_S: Final = 1.0
 """How soon a first look-up that failed is tried again."""
+MAX_TOLD: Final = 100
+"""So many addresses of one host are warned of."""
 
 Lookup = Callable[[str, int], list[str]]
+Judge = Callable[[str], bool]
+
+_log = structlog.get_logger("shadow.relay")
 
 
 def look_up(host: str, port: int) -> list[str]:
@@ -29,18 +36,25 @@ def look_up(host: str, port: int) -> list[str]:
 class Addresses:
     """The last good addresses of one host, refreshed every 30 s; an IP literal needs no thread."""
 
-    def __init__(self, host: str, port: int, lookup: Lookup = look_up) -> None:
+    def __init__(
+        self, host: str, port: int, lookup: Lookup = look_up, inside: Judge | None = None
+    ) -> None:
+        """Begin to look up. Addresses that are not `inside` are as if there were none."""
         self.host = host
         self.port = port
+        self.refused = ""
+        """Why there is none, where the resolver knew some."""
         self._lookup = lookup
+        self._inside = inside
+        self._told: set[str] = set()
         self._known: list[str] = []
         self._turn = 0
         self._stop = threading.Event()
         self.first = threading.Event()
         """Set once the first look-up has ended, well or not."""
         with contextlib.suppress(ValueError):
-            self._known = [str(ipaddress.ip_address(host))]
-        if self._known:
+            self._known = self._judged([str(ipaddress.ip_address(host))])
+        if self._known or self.refused:
             self.first.set()
         else:
             # a daemon: a look-up that hangs must not hold the process's end
@@ -61,6 +75,24 @@ class Addresses:
     def _refresh(self) -> None:
         while not self._stop.is_set():
             with contextlib.suppress(OSError, UnicodeError):  # the last good ones serve meanwhile
-                self._known = self._lookup(self.host, self.port) or self._known
+                found = self._lookup(self.host, self.port)
+                self._known = self._judged(found) if found else self._known
             self.first.set()
             self._stop.wait(REFRESH_S if self._known else RETRY_S)
+
+    def _judged(self, found: list[str]) -> list[str]:
+        """Those that are inside; each other one is told once."""
+        if self._inside is None:
+            return found
+        inside = [address for address in found if self._inside(address)]
+        outside = [address for address in found if address not in inside]
+        for address in outside:
+            if address not in self._told and len(self._told) < MAX_TOLD:
+                self._told.add(address)
+                _log.warning("an address outside of networks", host=self.host, address=address)
+        self.refused = (
+            ""
+            if inside
+            else f"{self.host} is at {outside[0]}, outside of `networks`: nothing is sent there"
+        )
+        return inside

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from shadow.config.document import ConfigError
-from shadow.relay.addresses import Addresses, Lookup, look_up
+from shadow.relay.addresses import Addresses, Judge, Lookup, look_up
 from shadow.relay.patience import patience
 from shadow.relay.sockets import keep_alive
 from shadow.relay.turns import Turns
@@ -37,11 +37,12 @@ class Pool:
         turns: Turns | None = None,
         *,
         sacred: bool = True,
+        inside: Judge | None = None,
     ) -> None:
         """Connect nothing yet. `turns` is what pools share that may wait for each other.
 
         `sacred`: its answers pass whatever they are; otherwise those that cost the loop more than
-        they can be worth are given up, as malformed.
+        they can be worth are given up, as malformed. `inside`: which addresses may be connected to.
         """
         parts = urlsplit(settings.url)
         assert parts.hostname is not None
@@ -52,7 +53,7 @@ class Pool:
         self.header_bytes = header_bytes
         self.turns = turns or Turns()
         self.sacred = sacred
-        self.addresses = Addresses(parts.hostname, port, lookup)
+        self.addresses = Addresses(parts.hostname, port, lookup, inside)
         self._port = port
         self._settings = settings
         self._ssl = _context(name, settings.tls) if parts.scheme == "https" else None
@@ -126,7 +127,7 @@ class Pool:
 
     async def _connect(self, owner: Owner) -> None:
         """Try the addresses in turn, each with its share of the connect timeout."""
-        failure = "its name is not resolved yet"
+        failure = self.addresses.refused or "its name is not resolved yet"
         connection: Upstream | None = None
         addresses = self.addresses.rotation()
         for address in addresses:
