@@ -264,7 +264,11 @@ class Exchange(_Wire):
     alone); ending (such a window had just begun, and copies of earlier requests were still open);
     after (within 5 s after mirroring had stood still)."""
     subject: str | None = None
+    redactions: dict[str, int] = {}
+    """How often something was replaced in it, by rule; `withheld`: what could not be looked through
+    and is missing for that."""
     measures: dict[str, Any] | None = None
+    """With `capture: measures`: what was read of the answer, by the columns of `exchanges`."""
     transport: str
     error: str | None = None
     """One line of reason where transport is not `complete`."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from shadow.counters import Name
 from shadow.metrics import Totals
 from shadow.relay.addresses import Lookup, look_up
 from shadow.stream import Message
+
+if TYPE_CHECKING:
+    from shadow.redaction.records import Veil
 
 
 class Ledger(Protocol):
@@ -78,3 +81,5 @@ class Ports:
     totals: Totals = field(default_factory=Totals)
     lookup: Lookup = look_up
     """How names become addresses; called in threads of its own."""
+    veil: Veil | None = None
+    """Redacts records; None: they are as they came."""

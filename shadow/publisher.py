@@ -76,7 +76,7 @@ class Publisher:
         self._done_bytes = 0
         self._closing, self._abandon = threading.Event(), threading.Event()
         self._published_final = False
-        self._sender = Sender(connect, ledger, self._abandon, self._hurried, max_record_bytes)
+        self._sender = Sender(connect, ledger, self._abandon, self.hurried, max_record_bytes)
         self._thread = threading.Thread(target=self._run, name="shadow-sender", daemon=True)
         self._thread.start()
 
@@ -120,7 +120,8 @@ class Publisher:
         self._drop_rest()
         return self._published_final
 
-    def _hurried(self) -> bool:
+    def hurried(self) -> bool:
+        """Whether the thread may no longer wait for the loop's sake."""
         return self._closing.is_set() or 2 * self.queued_bytes > self.queue_bytes
 
     def _drop_rest(self) -> None:

@@ -55,6 +55,7 @@ class Moving(TypedDict):
     weight: float
     mirroring: str
     subject: str | None
+    redactions: NotRequired[dict[str, int]]
     transport: str
     error: str | None
 

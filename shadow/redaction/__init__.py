@@ -1,0 +1,28 @@
+"""What is taken out of records before they leave the process: one point, in the sender thread.
+
+`spelling` writes strings over in place, `detectors` find secrets in texts, `paths` and `rules` are
+the configuration's words, `frames` and `sheet` say where texts lie in a body, `strings`
+redacts one text, `redactor` a body, `records` a record. Nothing here is imported unless the
+configuration has `redaction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shadow.config.redaction import Redaction
+    from shadow.redaction.records import Veil
+
+
+def veil_of(said: Redaction | None, hurried: Callable[[], bool]) -> Veil | None:
+    """The configuration's redaction; None where there is none, which costs nothing."""
+    if said is None:
+        return None
+    from shadow.redaction.breath import Breath  # noqa: PLC0415 telephones' metadata among it
+    from shadow.redaction.records import Veil  # noqa: PLC0415
+    from shadow.redaction.redactor import Redactor  # noqa: PLC0415
+    from shadow.redaction.rules import rules_of  # noqa: PLC0415
+
+    return Veil(Redactor(rules_of(said), Breath(hurried)))

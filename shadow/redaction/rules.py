@@ -1,0 +1,90 @@
+"""What is to be redacted and how: the configuration's words, compiled once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+from shadow.redaction.detectors import Find, Span, builtin, found
+from shadow.redaction.paths import path_pattern
+from shadow.redaction.spelling import PLAIN, class_of, masked
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
+    from shadow.config.redaction import Redaction
+
+PATTERN_SECONDS: Final = 0.25
+"""What one of the configuration's own patterns may take in one text, or its body is withheld."""
+_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789"
+_AS_LETTERS: Final = bytes(_LETTERS[n % len(_LETTERS)] for n in range(256))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of what was found."""
+
+    name: str
+    """As counted: a detector's, a pattern's, or `path`."""
+    action: str
+    salt: bytes
+
+    def instead_of(self, text: str) -> str | None:
+        """As many characters of the same classes; equal texts give equal ones. None: blanks."""
+        if self.action == "drop":
+            return None
+        if self.action == "mask":
+            return masked(text)
+        return as_hash(text, self.salt)
+
+
+def as_hash(text: str, salt: bytes) -> str:
+    """Letters and digits of a salted hash in place of plain characters, masks for the others."""
+    said = hmac.new(salt, text.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+    letters = hashlib.shake_256(said).digest(len(text)).translate(_AS_LETTERS).decode("ascii")
+    if text.isascii() and text.isalnum():
+        return letters
+    classes = map(class_of, text)
+    return "".join(new if c == PLAIN else c for c, new in zip(classes, letters, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All of them: `paths` choose whole values, `finds` look into every text."""
+
+    paths: tuple[tuple[re.Pattern[str], Rule], ...]
+    finds: tuple[tuple[Find, Rule], ...]
+    headers: frozenset[str]
+    """Further fields to record, by their names in small letters."""
+
+    def of_path(self, path: str) -> Rule | None:
+        """The rule for a value at `messages[0].content`, or above it; the first one counts."""
+        return next((rule for pattern, rule in self.paths if pattern.match(path)), None)
+
+
+def rules_of(said: Redaction) -> Rules:
+    """The configuration's rules."""
+    salt = said.salt.encode()
+    finds = builtin(tuple(said.phone_regions))
+    named = [(finds[name], Rule(name, said.action, salt)) for name in said.detectors]
+    own = [
+        (_own(regex.compile(each.regex)), Rule(each.name, each.action or said.action, salt))
+        for each in said.patterns
+    ]
+    paths = [
+        (path_pattern(each.path), Rule("path", each.action or said.action, salt))
+        for each in said.paths
+    ]
+    return Rules(tuple(paths), (*own, *named), frozenset(said.headers))
+
+
+def _own(pattern: regex.Pattern[str]) -> Find:
+    def find(text: str) -> Iterator[Span]:
+        return found(pattern, text, PATTERN_SECONDS)
+
+    return find
