@@ -1,0 +1,142 @@
+"""What was said of mirroring while it runs: paused, rates, what has ended; by whom and when.
+
+It lies in a file of the state folder, whole or not at all, so that it outlives processes and every
+process of the machine hears it. Hosts that do not share the folder follow the control port.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 64 * 1024
+
+
+class NotSteering(ValueError):
+    """What should be a said state is none; one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The state as it was said last. `rates` stand instead of the configuration's `sample`."""
+
+    paused: bool = False
+    rates: Mapping[str, float] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    """Arm → why the analysis has ended it; holds for `config_hash` alone."""
+    config_hash: str = ""
+    by: str = ""
+    """Who said it last (the analysis' stops do not count)."""
+    reason: str = ""
+    at_ns: int = 0
+    """UTC; 0: nobody has said anything."""
+
+    def rate(self, arm: str, rate: float | None) -> Told:
+        """With this rate; None: the configuration's."""
+        others = {name: one for name, one in self.rates.items() if name != arm}
+        return replace(self, rates=others if rate is None else {**others, arm: rate})
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def told_of(document: object) -> Told:
+    """From JSON; what it has more is ignored.
+
+    Raises:
+        NotSteering: it is none.
+    """
+    if not isinstance(document, dict):
+        raise NotSteering("not a JSON object")
+    said = {name: document[name] for name in Told.__dataclass_fields__ if name in document}
+    told = Told(**said)
+    texts = (told.config_hash, told.by, told.reason)
+    if not (
+        isinstance(told.paused, bool)
+        and all(isinstance(text, str) for text in texts)
+        and isinstance(told.at_ns, int)
+        and _named(told.rates, is_rate)
+        and _named(told.stopped, lambda why: isinstance(why, str))
+    ):
+        raise NotSteering("a field has the wrong type")
+    return told
+
+
+def is_rate(value: object) -> bool:
+    """A share of requests."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and 0 <= value <= 1
+
+
+def _named(value: object, good: Callable[[object], bool]) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(key, str) and good(one) for key, one in value.items()
+    )
+
+
+def file_of(state: Path, experiment: str) -> Path:
+    """Where an experiment's lies."""
+    return state / f"{experiment}.mirror.json"
+
+
+def read(path: Path) -> Told:
+    """What was said last; nothing where there is no file.
+
+    Raises:
+        NotSteering: the file cannot be read, or holds something else.
+    """
+    try:
+        with path.open("rb") as file:
+            return told_of(json.loads(file.read(MOST_BYTES)))
+    except FileNotFoundError:
+        return Told()
+    except (OSError, ValueError) as error:
+        raise NotSteering(f"{path}: {error}") from error
+
+
+def write(path: Path, told: Told) -> None:
+    """Whole or not at all, and on the disk when it returns.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(told.document(), file)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def change(path: Path, how: Callable[[Told], Told]) -> Told:
+    """Read, change, write, with no other writer between; what cannot be read counts as nothing.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        before = _read_or_nothing(path)
+        after = how(before)
+        if after != before:
+            write(path, after)
+        return after
+    finally:
+        os.close(descriptor)
+
+
+def _read_or_nothing(path: Path) -> Told:
+    try:
+        return read(path)
+    except NotSteering:
+        return Told()
