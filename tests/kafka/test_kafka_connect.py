@@ -59,15 +59,17 @@ def test_a_refused_login_is_one_clear_line_within_ten_seconds(cluster, settings)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"127.0.0.1:{taken.getsockname()[1]}"
     wrong = Sasl("PLAIN", USER, "wrong")
+    # kafka-python loses the broker's answer when its hanging up comes in the same read
+    refusal = "(?i)authentication failed|hung up during the login; are user, password and"
     cases = {
-        "PLAIN": ({"bootstrap_servers": cluster.sasl, "sasl": wrong}, "(?i)authentication failed"),
+        "PLAIN": ({"bootstrap_servers": cluster.sasl, "sasl": wrong}, refusal),
         "SCRAM": (
             {"bootstrap_servers": cluster.sasl, "sasl": replace(wrong, mechanism="SCRAM-SHA-256")},
-            "(?i)authentication failed.*SCRAM-SHA-256",
+            refusal,
         ),
         "TLS": (
             {"bootstrap_servers": cluster.tls, "sasl": wrong, "tls": Tls(cluster.ca)},
-            "(?i)authentication failed",
+            refusal,
         ),
         "CA": (doors(cluster, "tls+plain") | {"tls": Tls()}, "CERTIFICATE_VERIFY_FAILED"),
         "no login": ({"bootstrap_servers": cluster.sasl}, "does that port want TLS or a login"),
@@ -84,7 +86,7 @@ def test_a_refused_login_is_one_clear_line_within_ten_seconds(cluster, settings)
         }
         for name, (there, reason) in cases.items():
             line, seconds = heard[name].result()
-            assert seconds < 10.0, name
+            assert seconds < (10.0 if name in ("CA", "no login", "nobody") else 7.0), name
             assert "\n" not in line
             assert there["bootstrap_servers"][0] in line
             assert "could not connect or log in: " in line

@@ -142,7 +142,7 @@ def test_a_wrong_password_is_one_line_within_ten_seconds(cluster, tmp_path):
         "sasl_mechanism": "PLAIN",
         "sasl_user": "shadow",
         "sasl_password": "${WRONG}",
-        "connect_timeout": "8s",
+        "connect_timeout": "30s",  # it is not waited for: a refusal ends the attempt
     }
     path = tmp_path / "wrong.yaml"
     path.write_text(yaml.safe_dump(policy))
@@ -156,7 +156,7 @@ def test_a_wrong_password_is_one_line_within_ten_seconds(cluster, tmp_path):
         try:
             address = policy["admin"]["collector"]
             said = until(lambda: _reason(address), 20, "a reason in /readyz")
-            assert time.monotonic() - began < 16
+            assert time.monotonic() - began < 10
             assert "log in" in said
             assert "not-it" not in said
         finally:

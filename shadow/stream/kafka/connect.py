@@ -1,14 +1,15 @@
 """How a kafka-python client comes to stand within a bound, and what is said when it does not.
 
 kafka-python retries a refused login like a refused connection and names neither in what it raises;
-the reason stands in its log only. A client that failed to come up leaves sockets and a thread
-behind; they are closed here.
+the reason stands in its log only. Here a refused login ends the attempt at once. A client that
+failed to come up leaves sockets and a thread behind; they are closed here.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -27,14 +28,23 @@ from shadow.stream import StreamUnavailable
 from shadow.stream.kafka.settings import KafkaSettings, connection_options
 
 C = TypeVar("C")
+HANG_UPS = 5
+"""How often a broker may hang up during one attempt to log in: about two seconds."""
+_REFUSAL = 2
 _REFUSED = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError, AuthorizationError)
 
 
 class _Reasons(logging.Handler):
-    """Remembers the most telling error that one client's own threads logged."""
+    """Remembers the most telling error that one client's own threads logged; calls `give_up` when a
+    login was refused. A broker's refusal is often lost to its hanging up right behind it, so with a
+    login some hang-ups are one too.
+    """
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, settings: KafkaSettings, give_up: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
+        self._give_up = give_up
+        self._hang_ups_left = HANG_UPS if settings.sasl else sys.maxsize
+        client_id = settings.client_id
         self._threads = {f"kafka-io-{client_id}", threading.current_thread().name}
         self._found: tuple[int, BaseException] | None = None
 
@@ -46,6 +56,13 @@ class _Reasons(logging.Handler):
                 found = (_telling(argument), argument)
                 if self._found is None or found[0] >= self._found[0]:
                     self._found = found
+                if found[0] == _REFUSAL or self._is_last_hang_up(record, argument):
+                    self._give_up()
+
+    def _is_last_hang_up(self, record: logging.LogRecord, error: BaseException) -> bool:
+        if record.msg.startswith("Bootstrap connection") and "disconnected" in str(error):
+            self._hang_ups_left -= 1
+        return self._hang_ups_left == 0
 
     def best(self, otherwise: BaseException) -> BaseException:
         """The last of the most telling."""
@@ -55,7 +72,7 @@ class _Reasons(logging.Handler):
 def _telling(error: BaseException) -> int:
     """A refused login says more than the disconnect after it, and that more than giving up."""
     if isinstance(error, _REFUSED):
-        return 2
+        return _REFUSAL
     return 0 if isinstance(error, (KafkaTimeoutError, RequestTimedOutError)) else 1
 
 
@@ -70,7 +87,8 @@ def opened(
         options: beside those of the connection.
 
     Raises:
-        StreamUnavailable: not within `connect_timeout`; one line with the reason.
+        StreamUnavailable: not within `connect_timeout`, or the login was refused; one line with
+            the reason.
     """
     beneath: list[KafkaNetClient] = []
 
@@ -78,8 +96,12 @@ def opened(
         beneath.append(KafkaNetClient(**given))
         return beneath[-1]
 
+    def give_up() -> None:
+        for each in beneath:
+            each._manager.close()  # noqa: SLF001 its loop of attempts ends by this alone
+
     connection = connection_options(settings) | options
-    reasons, log = _Reasons(settings.client_id), logging.getLogger("kafka")
+    reasons, log = _Reasons(settings, give_up), logging.getLogger("kafka")
     log.addHandler(reasons)
     try:
         return make(**connection, kafka_client=client), beneath[0]
