@@ -9,6 +9,7 @@ from collector.completion.dialects import dialect_of
 from collector.json_text import clean
 from collector.measures import Measures, measure
 from collector.rows import (
+    READ,
     Row,
     accounting_rows,
     body_row,
@@ -39,6 +40,8 @@ def rows_of(
     record = _decoded(value)
     if isinstance(record, Accounting):
         return {"accounting": accounting_rows(record), "workers": [worker_row(record)]}
+    if record.measures is not None:
+        return {"exchanges": [measured_row(record)]}
     return _read_rows(record, capture, count_tokens.get(record.arm))
 
 
@@ -56,15 +59,36 @@ def _decoded(value: bytes) -> Accounting | Exchange:
         raise MalformedRecord(f"decoder: {type(error).__name__}") from None
 
 
-def _read_rows(exchange: Exchange, capture: str, count_tokens: CountTokens | None) -> Rows:
-    """An answer that our reader fails at is one that we did not read: not a dead letter."""
+def measured_row(exchange: Exchange) -> Row:
+    """The row of `exchanges` of a record that holds figures; see `measured`."""
+    told = exchange.measures or {}
+    row = exchange_row(exchange, *read_answer(exchange, None))
+    return row | {name: told.get(name, row[name]) for name in READ}
+
+
+def read_answer(
+    exchange: Exchange, count_tokens: CountTokens | None
+) -> tuple[Completion, Measures]:
+    """What one arm answered, and its figures; never an exception.
+
+    An answer that our reader fails at is one that we did not read: not a dead letter.
+    """
     try:
         completion = completion_of(exchange, count_tokens)
-        measures = measure(completion, last_byte_ns_of(exchange))
-        return _exchange_rows(exchange, completion, measures, capture)
+        return completion, measure(completion, last_byte_ns_of(exchange))
     except Exception as error:  # noqa: BLE001 - a mistake of ours, or memory, in one of them
         why = clean(f"{type(error).__name__}: {error}")
     # only now what the failed reading held is let go of
+    completion = _unread(exchange, why)
+    return completion, measure(completion, last_byte_ns_of(exchange))
+
+
+def _read_rows(exchange: Exchange, capture: str, count_tokens: CountTokens | None) -> Rows:
+    completion, measures = read_answer(exchange, count_tokens)
+    try:
+        return _exchange_rows(exchange, completion, measures, capture)
+    except Exception as error:  # noqa: BLE001 - as above
+        why = clean(f"{type(error).__name__}: {error}")
     completion = _unread(exchange, why)
     measures = measure(completion, last_byte_ns_of(exchange))
     return _exchange_rows(exchange, completion, measures, capture)

@@ -18,6 +18,45 @@ DECODER_VERSION = 3
 Row = dict[str, Any]
 """Column → value, in the table's order; times are integers of ns since 1970, UTC."""
 
+READ = (
+    "outcome",
+    "error",
+    "dialect",
+    "model_echoed",
+    "fingerprint",
+    "finish_reason",
+    "text_hash",
+    "text_chars",
+    "text_key",
+    "prompt_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "token_source",
+    "events",
+    "events_per_read",
+    "ttft_any_ms",
+    "ttft_content_ms",
+    "ttft_answer_ms",
+    "e2e_ms",
+    "decode_ms",
+    "tpot_ms",
+    "itl_mean_ms",
+    "itl_p50_ms",
+    "itl_p95_ms",
+    "itl_p99_ms",
+    "itl_max_ms",
+    "tokens_per_s",
+    "failure",
+    "version",
+    "server_queue_ms",
+    "server_prefill_ms",
+    "server_ttft_ms",
+    "server_tpot_ms",
+    "unreadable_events",
+    "damaged_events",
+)
+"""The columns of `exchanges` that are read off an answer."""
+
 _MOST_32 = 2**32 - 1
 _SAID_IF_ANY = (
     "reasoning",
@@ -104,6 +143,8 @@ def exchange_row(exchange: Exchange, completion: Completion, measures: Measures)
         "unreadable_events": completion.unreadable_events,
         "damaged_events": completion.damaged_events,
         "mirroring": _word(exchange.mirroring),
+        "text_key": "",
+        "redactions": exchange.redactions,
     }
 
 

@@ -57,7 +57,7 @@ def run(settings: Settings, status: Status | None = None) -> int:
     """
     os.nice(NICENESS)
     status = status or Status()
-    with _stop_on_signals() as stopping:
+    with stop_on_signals() as stopping:
         try:
             _collect(settings, status, stopping)
         except Stopped:
@@ -157,7 +157,7 @@ def _sleep_until(stopping: threading.Event) -> Callable[[float], None]:
 
 
 @contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals() -> Iterator[threading.Event]:
     """An event that the first SIGTERM or SIGINT sets; a second one ends the process at once."""
     stopping = threading.Event()
 

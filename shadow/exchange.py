@@ -114,6 +114,7 @@ DropReason = Literal[
     "primary_unreachable",
     "rate",
     "budget",
+    "switched_off",
 ]
 """Why a sampled request has no exchange of an arm. Closed on the writing side."""
 
@@ -250,7 +251,7 @@ class Exchange(_Wire):
     """The answer after transfer decoding, content coding untouched, up to `limits.answer_bytes`,
     then the last `limits.answer_tail`."""
     captured_bytes: int = 0
-    """len(body)."""
+    """len(body), as long as a body is there."""
     truncated_bytes: int = 0
     """How much between the kept head and the kept tail is missing; marks go on beyond it."""
     tail_bytes: int = 0

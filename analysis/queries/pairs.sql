@@ -37,7 +37,7 @@ WITH
 (
     SELECT
         arm, pair_id, replica, probe, arrived_at, weight, model, path, streamed, turns, prompt_tokens,
-        cached_tokens, output_tokens, outcome, transport, failure,
+        cached_tokens, output_tokens, outcome, transport, failure, mirroring,
         token_source, events,
         events / events_per_read AS reads,
         failure = 1 AS failed,
@@ -45,7 +45,7 @@ WITH
         if(failed OR finish_reason = '', NULL, finish_reason IN ('length', 'max_tokens', 'max_output_tokens')) AS cut,
         ifNull(e2e_ms, 0) AS took_ms,
         client_wait_ms > 0.01 * e2e_ms AS held_back,
-        if(failed, NULL, text_hash) AS text_hash,
+        if(failed, NULL, text_hash) AS text_hash, text_key,
         if(failed, inf, ttft_any_ms) AS ttft_any,
         if(failed, inf, ttft_content_ms) AS ttft_content,
         if(failed, inf, ttft_answer_ms) AS ttft_answer,
@@ -79,6 +79,7 @@ SELECT
     a.probe,
     multiIf(
         toUnixTimestamp64Nano(a.arrived_at) <= {warm_up_ns:Int64}, 'warm_up',
+        a.mirroring = 'after', 'after_window',
         has(outcomes, 'client_disconnected') OR has(transports, 'client_disconnected'), 'client_cancelled',
         has(outcomes, 'truncated_capture'), 'truncated_capture',
         has(transports, 'cut_by_drain'), 'cut_by_drain',
@@ -112,9 +113,9 @@ SELECT
     a.itl_max, if(by_control, c.itl_max, p.itl_max),
     a.failure,
     if(by_control, c.failure, p.failure) AS other_failure,
-    -- both sides against the primary's text
-    a.text_hash != p.text_hash,
-    if(by_control, c.text_hash != p.text_hash, p.text_hash != p.text_hash),
+    -- both sides against the primary's text; hashes under two secrets say nothing of each other
+    if(a.text_key = p.text_key, a.text_hash != p.text_hash, NULL),
+    if(by_control, if(c.text_key = p.text_key, c.text_hash != p.text_hash, NULL), p.text_hash != p.text_hash),
     {version:UInt64},
     a.server_queue, if(by_control, c.server_queue, p.server_queue),
     a.server_prefill, if(by_control, c.server_prefill, p.server_prefill),
