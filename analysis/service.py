@@ -70,6 +70,7 @@ def run(
     stop: threading.Event | None = None,
     settle_s: float = 0.0,
     status: Status | None = None,
+    then: Callable[[Client], None] | None = None,
 ) -> int:
     """Look every couple of seconds until SIGTERM or SIGINT, then once more.
 
@@ -82,6 +83,7 @@ def run(
         settle_s: how long it looks on after that until no worker may still send something: for a
             supervisor that has ended the proxy and is about to end the collector.
         status: is told how it goes.
+        then: called after each look, with the store.
 
     Returns:
         Exit status: 0; 75 where a reachable store kept refusing.
@@ -100,6 +102,8 @@ def run(
             client = client or _connected(connect)
             first = memory.watermark_ns == 0
             memory = look(client, settings, memory, time.time_ns(), whole=first or last)
+            if then is not None:
+                then(client)
             failures, refusals = 0, 0
             status.looked(time.monotonic() - began)
             rest_s = _rest(status.look_seconds)

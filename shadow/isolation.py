@@ -97,6 +97,7 @@ class Guard:
         "_not_before_s",
         "_pause_s",
         "_probe_since_s",
+        "_quiet",
         "_resume_at_s",
         "_resumed_s",
         "_was_on",
@@ -110,6 +111,7 @@ class Guard:
         self._limit_ns = limit_ns
         self.on, self.off = Lag(ON_SECONDS), Lag(OFF_SECONDS)
         self._was_on = False
+        self._quiet = 0
         self._probe_since_s: float | None = None
         self._resume_at_s: float | None = None
         self._resumed_s = 0.0
@@ -155,14 +157,16 @@ class Guard:
     def _without(self, now_s: float, late_ns: list[int], open_copies: int) -> None:
         if self._was_on:
             self.off.clear()
+            self._quiet = 0
         self._was_on = False
+        self._quiet = 0 if open_copies else self._quiet + 1
         self.off.add(late_ns)
         if not self.off.full:
             return
         if self.suspects and self.off.quantile(0.99) <= self._limit_ns:
             self._pause(now_s)
         elif self._probe_since_s is not None and (
-            not open_copies or now_s - self._probe_since_s >= PROBE_S
+            self._quiet >= OFF_SECONDS or now_s - self._probe_since_s >= PROBE_S
         ):
             self._probe_since_s = None
             self._not_before_s = now_s + self._again_s

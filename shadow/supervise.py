@@ -32,6 +32,8 @@ class Service:
     name: str
     argv: Sequence[str]
     grace_s: float
+    hears_hangup: bool = False
+    """SIGHUP is passed on to it: it reads its configuration again."""
 
 
 def backoff(restarts: int) -> float:
@@ -77,15 +79,20 @@ class _Child:
 @dataclass(slots=True)
 class _Signals:
     received: list[int] = field(default_factory=list)
+    hangups: int = 0
 
     def __call__(self, signum: int, _frame: FrameType | None) -> None:
-        self.received.append(signum)
+        if signum == signal.SIGHUP:
+            self.hangups += 1
+        else:
+            self.received.append(signum)
 
 
 @contextmanager
 def _stop_signals() -> Iterator[_Signals]:
     signals = _Signals()
-    previous = {s: signal.signal(s, signals) for s in (signal.SIGTERM, signal.SIGINT)}
+    heard = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    previous = {number: signal.signal(number, signals) for number in heard}
     try:
         yield signals
     finally:
@@ -109,6 +116,7 @@ def supervise(
     Returns:
         0 after a drain; 2 when a service refused its configuration at its first start. A refusal
         later (somebody has changed a file) stops nothing: the others go on, and it is tried again.
+        SIGHUP is passed on to those that hear it.
     """
     children = [_Child(service) for service in services]
     with _stop_signals() as signals:
@@ -118,10 +126,20 @@ def supervise(
         try:
             while not signals.received and not status:
                 status = _keep_up(children, say)
+                _pass_on(children, signals)
                 time.sleep(tick_s)
         finally:
             _drain(children, signals, say, tick_s)
     return status
+
+
+def _pass_on(children: Sequence[_Child], signals: _Signals) -> None:
+    if not signals.hangups:
+        return
+    signals.hangups = 0
+    for child in children:
+        if child.service.hears_hangup:
+            child.end(signal.SIGHUP)
 
 
 def _keep_up(children: Sequence[_Child], say: Callable[[str], None]) -> int:
