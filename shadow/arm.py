@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from shadow.admission import BREAKER_OPEN, Admission
+from shadow.body.change import Wish, json_text
 from shadow.capture import Capture, Origin, Request, Side
 from shadow.headers import ArmHeaders
 from shadow.relay.pool import Pool
+from shadow.spending import purse
 
 if TYPE_CHECKING:
+    from shadow.body.copy import Copy
+    from shadow.body.edit import Pieces
+    from shadow.config.choice import Inside
     from shadow.config.operations import Limits
     from shadow.config.subject import Subject
     from shadow.config.upstream import Arm as Settings
+    from shadow.counters import Name
     from shadow.held import Held
     from shadow.ports import Ledger, Publisher
+    from shadow.redaction.records import Veil
     from shadow.relay.addresses import Lookup
     from shadow.relay.answer import AnswerHead
     from shadow.relay.turns import Turns
     from shadow.relay.upstream import Upstream
+    from shadow.routing import Conversations
+    from shadow.spending import Spending
+
+JOINED_BYTES: Final = 64 * 1024
+"""A body below this is written together with its head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,11 @@ class Shared:
     turns: Turns
     held: Held
     subject: Subject | None
+    inside: Inside
+    conversations: Conversations
+    workers: int
+    spending: Spending
+    veil: Veil | None = None
 
 
 class Arm:
@@ -47,7 +65,13 @@ class Arm:
         self.sample = settings.sample
         self.key = settings.key
         self.pool = Pool(
-            f"arms.{name}", settings, limits.header_bytes, shared.lookup, shared.turns, sacred=False
+            f"arms.{name}",
+            settings,
+            limits.header_bytes,
+            shared.lookup,
+            shared.turns,
+            sacred=False,
+            inside=None if settings.allow_external else shared.inside.judge(settings.url),
         )
         self.headers = ArmHeaders(name, self.pool.authority, self.pool.prefix, settings.headers)
         self.ledger = shared.ledger
@@ -55,9 +79,14 @@ class Arm:
         self.open: dict[ArmRequest, None] = {}
         """In the order of their starts, which is the order of their deadlines."""
         self.sampled = (name, "eligible", ""), (name, "sampled", "")
-        self.not_sampled = (name, "eligible", ""), (name, "skipped", "not_sampled")
-        self._concurrency = settings.concurrency
+        self.not_sampled = self.left_out("")
+        self.after_primary = settings.start == "after_primary"
+        spent = purse(name, settings.limits, settings.price, shared.workers, shared.spending)
+        self.admission = Admission(settings, shared.workers, spent)
         self._deadline_ns = int(settings.deadline * 1e9)
+        self.role = settings.role
+        self.wish = wish(settings)
+        self._sides: dict[tuple[int, str], Side] = {}
         self.side = Side(
             shared.origin,
             name,
@@ -68,18 +97,53 @@ class Arm:
             limits.answer_tail,
             shared.held,
             shared.subject,
+            shared.conversations,
+            shared.veil,
         )
 
-    def start(self, request: Request) -> ArmRequest | None:
-        """Send the arm its copy, or drop and count it when the arm has all it may have."""
-        if len(self.open) >= self._concurrency:
-            self.ledger.add(self.name, "dropped", "concurrency")
+    def left_out(self, reason: str) -> tuple[Name, Name]:
+        """What is counted of a request that the arm does not get; '': it was not drawn for it."""
+        return (self.name, "eligible", ""), (self.name, "skipped", reason or "not_sampled")
+
+    def side_of(self, copy: Copy) -> Side:
+        """How the copy's record names it."""
+        if copy.replica == 0 and copy.probe == "none":
+            return self.side
+        which = copy.replica, copy.probe
+        side = self._sides.get(which)
+        if side is None:
+            side = replace(self.side, replica=copy.replica, probe=copy.probe)
+            self._sides[which] = side
+        return side
+
+    def start(self, request: Request, copy: Copy) -> ArmRequest | None:
+        """Send the arm a copy, or drop and count it when the arm has all it may have.
+
+        While its breaker is open the copy is a record of the failure, and nothing is sent.
+        """
+        open_requests = len(self.open)
+        refusal = self.admission.refusal(monotonic_ns(), open_requests, len(request.body))
+        if refusal == BREAKER_OPEN:
+            self.leave_out(request, copy, BREAKER_OPEN, "the arm's breaker is open")
             return None
-        mirrored = ArmRequest(self, request, len(self.open))
+        if refusal:
+            self.ledger.add(self.name, "dropped", refusal)
+            return None
+        mirrored = ArmRequest(self, request, copy, open_requests)
         self.ledger.hold(request.token)
         self.open[mirrored] = None
         mirrored.begin()
         return mirrored
+
+    def leave_out(self, request: Request, copy: Copy, transport: str, reason: str) -> None:
+        """Record that a copy was never sent, and why; it takes no time."""
+        now = monotonic_ns()
+        capture = _capture(self.side_of(copy), request, copy, now, len(self.open))
+        capture.end(now, transport, reason)
+        capture.leave()
+        self.ledger.hold(request.token)
+        self.ledger.add(self.name, BREAKER_OPEN if transport == BREAKER_OPEN else "unsent")
+        self.publisher.offer(capture)
 
     def expire(self, now: int) -> None:
         """End what is beyond the deadline; called by the proxy's clock."""
@@ -95,22 +159,59 @@ class Arm:
             request.drop("shutdown")
 
 
+def _capture(side: Side, request: Request, copy: Copy, now: int, in_flight: int) -> Capture:
+    capture = Capture(side, request, time.time_ns(), now, in_flight)
+    capture.changes = copy.changes
+    capture.share = copy.share
+    return capture
+
+
+def wish(settings: Settings) -> Wish:
+    """What the arm's configuration wants changed in bodies."""
+    params = settings.params
+    return Wish(
+        settings.models,
+        {name: json_text(value) for name, value in params.set.items()},
+        tuple(params.remove),
+        settings.include_usage,
+        settings.amplify,
+    )
+
+
+def _wire(headers: ArmHeaders, request: Request, copy: Copy) -> tuple[bytes, Pieces]:
+    body: Pieces = [request.body] if copy.body is None else copy.body
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+    head = request.head
+    if request.expanded:
+        left = [line for line in head.lines if line[:17].lower() != b"content-encoding:"]
+        head = replace(head, lines=left)
+    return headers.build(head, size), body
+
+
 class ArmRequest:
     """One request of an arm, the owner of its connection; no client waits for it."""
 
-    __slots__ = ("_arm", "_censor_ns", "_cut_timer", "_ended", "_wire", "capture", "connection")
+    __slots__ = (
+        "_arm",
+        "_censor_ns",
+        "_cut_timer",
+        "_ended",
+        "_era",
+        "_reached",
+        "_wire",
+        "capture",
+        "connection",
+    )
 
-    def __init__(self, arm: Arm, request: Request, in_flight: int) -> None:
+    def __init__(self, arm: Arm, request: Request, copy: Copy, in_flight: int) -> None:
         self._arm = arm
         self.connection: Upstream | None = None
-        self.capture = Capture(arm.side, request, time.time_ns(), monotonic_ns(), in_flight)
-        self._wire: tuple[bytes, bytes | bytearray] | None = (
-            arm.headers.build(request.head, len(request.body)),
-            request.body,
-        )
+        self.capture = _capture(arm.side_of(copy), request, copy, monotonic_ns(), in_flight)
+        self._wire: tuple[bytes, Pieces] | None = _wire(arm.headers, request, copy)
         self._cut_timer: asyncio.TimerHandle | None = None
         self._censor_ns = -1
-        self._ended = False
+        self._ended = self._reached = False
+        self._era = arm.admission.begun()
 
     def begin(self) -> None:
         """Use an idle connection, or ask for a new one."""
@@ -124,12 +225,18 @@ class ArmRequest:
         assert self._wire is not None
         head, body = self._wire
         self._wire = None
+        self._reached = True
+        self._arm.ledger.add(self._arm.name, "reached")
         self.connection = connection
         is_head = self.capture.request.head.method == b"HEAD"
         connection.begin(self, self.capture, head=is_head, upgrade=False)
-        connection.send(head + body if len(body) < 65536 else head, last=len(body) < 65536)
-        if len(body) >= 65536:
-            connection.send(body, last=True)
+        if len(body) == 1 and len(body[0]) < JOINED_BYTES:
+            connection.send(head + body[0], last=True)
+        else:
+            connection.send(head, last=False)
+            for piece in body[:-1]:
+                connection.send(piece, last=False)
+            connection.send(body[-1], last=True)
         if self._censor_ns >= 0:
             self.censor(self._censor_ns)
 
@@ -170,6 +277,8 @@ class ArmRequest:
 
     def _finish(self, transport: str, reason: str | None = None) -> None:
         self.capture.end(monotonic_ns(), transport, reason)
+        if not self._reached:
+            self._arm.ledger.add(self._arm.name, "connect_failed")
         self._close()
         self.capture.leave()
         self._arm.publisher.offer(self.capture)
@@ -178,7 +287,10 @@ class ArmRequest:
         self._ended = True
         self.connection = None
         self._wire = None
-        self._arm.open.pop(self, None)
+        arm, capture = self._arm, self.capture
+        arm.open.pop(self, None)
+        size = len(capture.request.body)
+        arm.admission.ended(self._era, capture, size, reached=self._reached)
         if self._cut_timer is not None:
             self._cut_timer.cancel()
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from shadow.config.subject import Subject
     from shadow.exchange import Headers
     from shadow.headers import ArmHeaders
+    from shadow.redaction.records import Asked, Veil
     from shadow.relay.answer import AnswerHead
     from shadow.relay.head import RequestHead
+    from shadow.routing import Conversations
 
 MAX_MARKS: Final = 1_000_000
 _OVERHEAD_BYTES: Final = 2048
@@ -49,6 +51,7 @@ class Origin:
     config_hash: str
     worker: str
     boot_id: str
+    attach: str = "inline"
 
 
 @dataclass(slots=True)
@@ -63,20 +66,30 @@ class Request:
     """The ledger's."""
     body: bytes | bytearray = b""
     """One for all arms; not changed once the first of them was started."""
+    expanded: bool = False
+    """The client's body was in a coding, which was undone."""
+    conversation: str | None = None
+    """Salted hash of how it began, where it is known."""
     mirroring: str = "on"
     """What the mirror did when it arrived; see `Exchange`."""
     weights: Mapping[str, float] | None = None
     """1 / the rate of each arm when it was decided on; None: each side's own."""
     captures: int = 0
     """How many of it the loop still holds."""
+    veiled: Asked | None = field(default=None, repr=False)
+    """As records may tell it, where they are redacted."""
     _facts: dict[str, object] | None = field(default=None, repr=False)
     _subject: str | None = field(default=None, repr=False)
     _subject_known: bool = field(default=False, repr=False)
 
-    def facts(self) -> dict[str, object]:
+    def facts(self, conversations: Conversations | None = None) -> dict[str, object]:
         """Parsed once, in the sender thread."""
         if self._facts is None:
-            self._facts = request_facts(self.body)
+            known, finds = self.conversation, conversations
+            of = None if known or finds is None else lambda tree: finds.in_tree(self.head, tree)
+            self._facts = request_facts(self.body, of)
+            if known:
+                self._facts["conversation"] = known
         return self._facts
 
     def subject(self, by: Subject | None) -> str | None:
@@ -102,13 +115,21 @@ class Side:
     held: Held = field(default_factory=Held, repr=False)
     subject: Subject | None = field(default=None, repr=False)
     """By which field a person's records are found."""
+    conversations: Conversations | None = field(default=None, repr=False)
+    veil: Veil | None = field(default=None, repr=False)
+    """Redacts its records; None: they are as they came."""
+    replica: int = 0
+    probe: str = "none"
     first_bytes: int = field(init=False, repr=False)
     """What of an answer may be kept unasked."""
     fixed: bytes = field(init=False, repr=False)
     """What its records say alike, in their wire form."""
 
     def __post_init__(self) -> None:
-        fixed = fixed_part(**asdict(self.origin), arm=self.arm, role=self.role)
+        origin = asdict(self.origin)
+        fixed = fixed_part(
+            **origin, arm=self.arm, role=self.role, replica=self.replica, probe=self.probe
+        )
         object.__setattr__(self, "fixed", fixed)
         object.__setattr__(self, "first_bytes", min(_FIRST_BYTES, self.answer_bytes))
 
@@ -127,6 +148,7 @@ class Capture:
         "_times",
         "_total",
         "arm",
+        "changes",
         "client_wait_ns",
         "connected_ns",
         "end_ns",
@@ -136,6 +158,7 @@ class Capture:
         "in_flight",
         "request",
         "sent_ns",
+        "share",
         "start_ns",
         "started_at",
         "token",
@@ -147,6 +170,8 @@ class Capture:
     ) -> None:
         self._side = side
         self.arm = side.arm
+        self.changes: tuple[str, ...] = ()
+        self.share = 1.0
         self.request = request
         self.token = request.token
         self.started_at = started_at
@@ -222,6 +247,8 @@ class Capture:
     def _overflow(self, pieces: list[bytes]) -> None:
         """Beyond the head: keep the newest bytes, at least `answer_tail` of them."""
         most = 2 * self._side.answer_tail
+        if self._room < 0:
+            return  # forgotten
         if self._tail is None:
             self._tail = bytearray()
             if self._taken >= 0:  # without asking: the end of an answer says what became of it
@@ -250,12 +277,24 @@ class Capture:
         if not request.captures:
             held.open_bytes -= len(request.body)
 
+    def forget(self) -> None:
+        """Nobody wants it any more, though its answer may go on."""
+        self.leave()
+        self._room = -1
+        self._kept, self._tail = bytearray(), None
+
     def end(self, now: int, transport: str, error: str | None = None) -> None:
         """How it ended; only the first word counts."""
         if not self.end_ns:
             self.end_ns = now
             self.transport = transport
             self.error = error
+
+    def ends(self, first: int, last: int) -> tuple[bytes, bytes]:
+        """So many bytes at most of the body's beginning and of its end, as far as they are kept."""
+        kept, tail = self._kept, self._tail
+        end = kept if tail is None else tail
+        return bytes(kept[:first]), bytes(end[max(len(end) - last, 0) :])
 
     @property
     def total_bytes(self) -> int:
@@ -295,30 +334,50 @@ class Capture:
             "path": recorded_path(request.head.target),
             "status": None if self.head is None else self.head.status,
             "headers": [] if self.head is None else redacted(self.head.lines[1:]),
-            "request_headers": self._request_headers() if primary else [],
-            "request_facts": request.facts(),
-            "request_changes": side.headers.changes(request.head) if side.headers else [],
+            "request_headers": self._request_headers(redacted(request.head.lines[1:]))
+            if primary
+            else [],
+            "request_facts": request.facts(side.conversations),
+            "request_changes": self._changes(),
             "captured_bytes": len(body),
             "truncated_bytes": truncated,
             "tail_bytes": tail,
             "in_flight": self.in_flight,
-            "weight": side.weight if request.weights is None else request.weights[side.arm],
+            "weight": self._weight(),
             "mirroring": request.mirroring,
             "subject": request.subject(side.subject),
             "transport": self.transport,
             "error": self.error,
         }
+        marks, asked = (self._times, self._ends), request.body
+        if side.veil is not None:
+            body, marks = side.veil.record(moving, request, self.head, body, marks)
+            told = side.veil.asked(request)
+            asked = told.body or b""
+            moving["request_headers"] = self._request_headers(told.headers) if primary else []
         large: dict[str, Large] = {}
-        put_marks(moving, large, base, self._times, self._ends)
+        put_marks(moving, large, base, *marks)
         put_body(moving, large, "body", body)
         if primary:
-            put_body(moving, large, "request", request.body)
+            put_body(moving, large, "request", asked)
         return Message(request.pair_id.encode(), written(side.fixed, moving, large))
 
-    def _request_headers(self) -> Headers:
+    def _request_headers(self, fields: Headers) -> Headers:
         """The client's; what names the person is never among them, were it on the list."""
-        fields, by = redacted(self.request.head.lines[1:]), self._side.subject
-        return fields if by is None else [f for f in fields if f[0].lower() != by.header]
+        by = self._side.subject
+        without = {by.header} if by is not None else set()
+        if self.request.expanded:  # the recorded body is in no coding
+            without.add("content-encoding")
+        return [f for f in fields if f[0].lower() not in without] if without else fields
+
+    def _weight(self) -> float:
+        known = self.request.weights
+        return (self._side.weight if known is None else known[self.arm]) / self.share
+
+    def _changes(self) -> list[str]:
+        headers = self._side.headers
+        made = [] if headers is None else headers.changes(self.request.head)
+        return [*made, *self.changes]
 
     def _body(self) -> tuple[bytes | bytearray, int, int]:
         """(kept bytes, how many are missing before the tail, the tail's length if any are)."""

@@ -90,6 +90,7 @@ SkipReason = Literal[
     "stateful",
     "model_not_served",
     "too_large_to_route",
+    "not_json",
     "paused",
     "lag",
     "shadow_off",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
+
+from shadow.body.parsed import soon_parsed
 
 PARSED_BYTES: Final = 2**20
 """A larger body is not parsed: orjson keeps the interpreter's lock, 0.6 ms a MiB of messages."""
@@ -15,10 +18,16 @@ and half a MiB of `[],[],…` took 16 ms."""
 _TEXT: Final = 256
 
 
-def request_facts(body: bytes | bytearray) -> dict[str, object]:
+def request_facts(
+    body: bytes | bytearray, conversation: Callable[[dict[str, Any]], str | None] | None = None
+) -> dict[str, object]:
     """RequestFacts' fields: model, streamed, max_tokens, temperature, bytes, turns and tools.
 
     What is not there is None. Not the model itself: validating it took five times this.
+
+    Args:
+        body: the request's.
+        conversation: finds its hash in a body that is soon parsed.
     """
     tree = _tree(body)
     if tree is None:
@@ -31,7 +40,7 @@ def request_facts(body: bytes | bytearray) -> dict[str, object]:
         "bytes": len(body),
         "turns": _count(tree.get("messages", tree.get("input"))),
         "tools": _count(tree.get("tools")),
-        "conversation": None,
+        "conversation": conversation(tree) if conversation and soon_parsed(body) else None,
     }
 
 

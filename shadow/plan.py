@@ -1,7 +1,8 @@
 """One sampled request from its head to the last arm's start: what is counted, held and handed on.
 
-It is counted once, when it is settled, so that the equations of the accounting hold at any moment:
-`sent` (eligible and sampled), too large (skipped), `drop` (sampled and dropped).
+It is counted once, when it is known what becomes of it, so that the equations of the accounting
+hold at any moment: its copies (eligible and sampled, one each), why there are none (skipped), or
+that the request never came to that (sampled and dropped).
 """
 
 from __future__ import annotations
@@ -9,13 +10,20 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
+from shadow.body.copy import AS_IT_CAME, Copy
 from shadow.capture import Capture, Request
+from shadow.routing import NoRoom
+from shadow.switch import OFF
 
 if TYPE_CHECKING:
     from shadow.arm import Arm, ArmRequest
+    from shadow.body.scan import Steps
     from shadow.mirror import Mirror
+    from shadow.routing import Route
 
 PRIMARY: Final = "primary"
+_GOING_ON: Final = frozenset({"", "shadow_off"})
+"""In a window without mirroring, copies of earlier requests still go."""
 
 
 class Plan:
@@ -23,11 +31,14 @@ class Plan:
 
     __slots__ = (
         "_arms",
+        "_counted",
         "_gone_after_ns",
         "_held",
+        "_late",
         "_mirror",
         "_primary_ended",
         "_started",
+        "_steps",
         "capture",
         "request",
         "settled",
@@ -36,8 +47,12 @@ class Plan:
     def __init__(self, mirror: Mirror, request: Request, arms: list[Arm], start_ns: int) -> None:
         self._mirror = mirror
         self._arms = arms
+        self._counted = False
+        self._steps: Steps[list[Route]] | None = None
         self._gone_after_ns = -1
         self._held = True
+        self._late: list[tuple[Arm, Copy]] = []
+        """Copies that wait for the primary's answer to end."""
         self._primary_ended = False
         self._started: list[ArmRequest] | None = None
         self.settled = False
@@ -51,6 +66,7 @@ class Plan:
         more = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
         if len(request.body) + more > mirror.request_bytes:
             self._settle()
+            self._counted = True
             mirror.skip(mirror.arms, "body_too_large")
             self._release()
             return False
@@ -73,29 +89,114 @@ class Plan:
             self.drop("shutdown")
             return
         self.settled = True
-        self._mirror.count_sampled(self._arms)
         self._mirror.perform_soon(self)
 
-    def start_arms(self) -> None:
-        """Send each arm its copy; then the primary's record may go, if it is ready."""
+    def perform(self) -> bool:
+        """Send each arm its copy, then the primary's record may go, if it is ready; False where
+        the body has to be looked at first.
+        """
+        if self._counted:
+            self._start_late()
+            return True
+        mirror = self._mirror
+        if not mirror.router.untouched(self.request):
+            self._steps = mirror.router.routes(self.request, self._arms)
+            return False
+        self._counted = True
         self._started = []
+        if self._off:
+            mirror.count_off(self._arms)
+        else:
+            mirror.count_sampled(self._arms)
         try:
-            for arm in self._arms:
-                mirrored = arm.start(self.request)
-                if mirrored is not None:
-                    self._started.append(mirrored)
-                    if self._gone_after_ns >= 0:
-                        mirrored.censor(self._gone_after_ns)
+            for arm in () if self._off else self._arms:
+                self._start(arm, AS_IT_CAME[0])
         finally:
             if self._primary_ended:
                 self._offer()
+        return True
+
+    def go_on(self) -> bool:
+        """Look at the body for one step more; True when it is known what becomes of the request."""
+        if self._counted or self._steps is None:
+            return True
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            self._steps = None
+            self._follow(end.value)
+        except NoRoom:
+            self.give_up("memory")
+        return self._counted
+
+    def _follow(self, routes: list[Route]) -> None:
+        self._counted = True
+        wanted = any(route.copies for route in routes)
+        if self._off:
+            routes = [
+                route._replace(skipped="shadow_off", copies=()) if route.copies else route
+                for route in routes
+            ]
+        self._mirror.count_routes(routes, wanted=wanted)
+        if not wanted:
+            self._forget()
+            return
+        self._started = []
+        try:
+            for route in routes:
+                for copy in route.copies:
+                    self._start(route.arm, copy)
+        finally:
+            if self._primary_ended:
+                self._offer()
+
+    def _start(self, arm: Arm, copy: Copy) -> None:
+        if arm.after_primary:
+            if not self._primary_ended:
+                self._late.append((arm, copy))
+                return
+            if self._gone_after_ns >= 0:
+                reason = "the client left before it was this arm's turn"
+                arm.leave_out(self.request, copy, "client_disconnected", reason)
+                return
+        mirrored = arm.start(self.request, copy)
+        if mirrored is not None:
+            assert self._started is not None
+            self._started.append(mirrored)
+            if self._gone_after_ns >= 0:
+                mirrored.censor(self._gone_after_ns)
+
+    def _start_late(self) -> None:
+        """The primary's answer has ended: what waited for that."""
+        mirror = self._mirror
+        if not self._late or not self._primary_ended:
+            return
+        if mirror.draining or mirror.switch.skip not in _GOING_ON:
+            self._drop_late("shutdown" if mirror.draining else "switched_off")
+            return
+        late, self._late = self._late, []
+        try:
+            for arm, copy in late:
+                self._start(arm, copy)
+        finally:
+            self._offer()
+
+    def _drop_late(self, reason: str) -> None:
+        late, self._late = self._late, []
+        for arm, _ in late:
+            self._mirror.ledger.add(arm.name, "dropped", reason)
+        if late:
+            self._primary_ended = True
+            self._offer()
 
     def primary_ended(self) -> None:
         """The primary's capture is complete, in whatever way."""
         if self._primary_ended or not self.settled:
             return
         self._primary_ended = True
-        if self._started is not None:
+        if self._late:
+            self._mirror.perform_soon(self)
+        elif self._started is not None:
             self._offer()
 
     def client_gone(self) -> None:
@@ -112,25 +213,57 @@ class Plan:
         if self.settled:  # a retry's connection failed: the arms have had their copy
             self.primary_ended()
             return
-        self.settled = True
-        self._mirror.count_sampled(self._arms)
-        for arm in self._arms:
-            self._mirror.ledger.add(arm.name, "dropped", "primary_unreachable")
+        meant = self._mirror.meant(self._arms, self.request.pair_id)
+        if not meant:
+            self.drop("primary_unreachable")
+            return
+        self.settled = self._counted = True
+        if self._off:
+            self._mirror.count_off(meant)
+        else:
+            self._mirror.count_sampled(meant)
+            for arm in meant:
+                self._mirror.ledger.add(arm.name, "dropped", "primary_unreachable")
         self._started = []
         self.primary_ended()
 
     def drop(self, reason: str) -> None:
         """The request ended before it was whole, or too late to be mirrored."""
-        if self.settled:
+        if not self.settled:
+            self.give_up(reason)
+
+    def give_up(self, reason: str) -> None:
+        """No arm will have its copy that has had none yet."""
+        if self._counted:
+            self._drop_late(reason)
             return
-        self._settle()
-        self._mirror.drop(self._arms, reason)
-        self._release()
+        self._counted = True
+        if self._off:
+            self._mirror.skip(self._mirror.arms, "shadow_off")
+        else:
+            self._mirror.drop(self._arms, reason, self.request.pair_id)
+        self._forget()
+
+    @property
+    def _off(self) -> bool:
+        """It arrived in a shadow-off window: the primary's record alone is wanted."""
+        return self.request.mirroring in OFF
 
     def abandon(self) -> None:
         """After a fault of ours: let the window close; what was sampled shows as lost."""
+        self._counted = True
+        self._late = []
         self._settle()
         self._release()
+
+    def _forget(self) -> None:
+        """Nobody gets anything of it, though the primary's answer may go on."""
+        self._steps = None
+        self._settle()
+        self._release()
+        self.capture.forget()
+        if not self.request.captures:
+            self.request.body = b""
 
     def _settle(self) -> None:
         self.settled = self._primary_ended = True
@@ -138,6 +271,8 @@ class Plan:
     def _offer(self) -> None:
         self._held = False  # the publisher releases it
         self.capture.leave()
+        reached = "reached" if self.capture.sent_ns else "connect_failed"
+        self._mirror.ledger.add(PRIMARY, reached)
         self._mirror.publisher.offer(self.capture)
 
     def _release(self) -> None:

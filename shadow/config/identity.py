@@ -36,17 +36,28 @@ def _measured(upstream: Upstream) -> dict[str, Any]:
             "headers_set": sorted(upstream.headers.set),
             "headers_removed": sorted(upstream.headers.remove),
         }
+        if upstream.params.set or upstream.params.remove:
+            facts["params_set"] = sorted(upstream.params.set)
+            facts["params_removed"] = sorted(upstream.params.remove)
+        if upstream.include_usage:
+            facts["include_usage"] = True
+        if upstream.amplify > 1:  # a pair's figures are then a mean of several
+            facts["amplify"] = upstream.amplify
         if upstream.start != "with_primary":
             facts["start"] = upstream.start
     return facts
 
 
 def config_hash(config: Config) -> str:
-    """Identity of what is measured: URLs, builds, models, names of changed headers, deadlines,
-    capture, sampling key, factors, tokenizers. A live change of a rate leaves it as it is.
+    """Identity of what is measured: URLs, builds, models, names of changed parameters and
+    headers, deadlines, capture, sampling key, factors, tokenizers. A live change of a rate leaves it as it is.
     """
+    redaction: dict[str, Any] = {}
+    if config.redaction is not None:  # a masked text compares otherwise
+        redaction["redaction"] = config.redaction.model_dump(mode="json", exclude={"salt", "headers"})
     return digest(
         {
+            **redaction,
             "capture": config.capture,
             "attach": config.attach,
             "primary": _measured(config.primary),

@@ -16,7 +16,9 @@ from shadow.config.choice import NETWORKS, PATHS, Inside, MirrorPath, NetworkNam
 from shadow.config.consistency import consistent
 from shadow.config.ends import Retention, Store, Stream
 from shadow.config.lifecycle import Isolation, IsolationOrOff, StopAt
+from shadow.config.measure import Measure
 from shadow.config.operations import Admin, Limits
+from shadow.config.redaction import Redaction
 from shadow.config.subject import Subject
 from shadow.config.units import Address, Duration, Listen
 from shadow.config.upstream import Arm, Primary
@@ -33,9 +35,11 @@ class Config(Part):
 
     experiment: Name
     listen: Listen = Address("127.0.0.1", 8080)
-    attach: Literal["inline"] = "inline"
-    capture: Literal["full", "text"]
-    """full: raw answers are stored too; text: prompt and decoded answer; it has no default."""
+    attach: Literal["inline", "tap"] = "inline"
+    """inline: the gateway's upstream is the proxy; tap: the gateway mirrors to it."""
+    capture: Literal["full", "text", "measures"]
+    """full: raw answers are stored too; text: prompt and decoded answer; measures: figures only,
+    and no text leaves `shadow measure`. It has no default."""
     primary: Primary
     arms: dict[Name, Arm] = {}
     stream: Stream
@@ -43,6 +47,10 @@ class Config(Part):
     retention: Retention = Retention()
     subject: Subject | None = None
     """By which header a person's records are found and purged; without it, by none."""
+    redaction: Redaction | None = None
+    """What is taken out of records before they leave the proxy."""
+    measure: Measure = Measure()
+    """How the proxy reaches `shadow measure`."""
     policy: Path | None = None
     """Without it, the default policy judges."""
     stop_at: StopAt = StopAt()
@@ -65,29 +73,25 @@ class Config(Part):
     """METHOD /PATH, POST where none stands, `*` for one segment; the query does not count."""
     tenants: Tenants | None = None
     """Whose requests are never copied."""
+    greedy_probe: float = Field(default=0.0, ge=0, le=1)
+    """Of the requests that a candidate and the control got, the share sent to them once more at
+    temperature 0."""
     networks: list[NetworkName] = list(NETWORKS)
     """Where arms may live without `allow_external`."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _later_words(cls, data: object) -> object:
-        """Known words whose feature is to come say so, instead of 'unexpected value'."""
-        if isinstance(data, dict):
-            if data.get("attach") == "tap":
-                raise ValueError("attach: not yet: tap is not in this version; write inline")
-            if data.get("capture") == "measures":
-                raise ValueError("capture: not yet: measures is not in this version; write text")
-        return data
 
     @model_validator(mode="after")
     def _names_are_free(self) -> Self:
         if "primary" in self.arms:
             raise ValueError("arms.primary: the name primary is taken by the primary itself")
+        if said := self.primary.misplaced(self.attach):
+            raise ValueError(f"primary.{said}")
         if urlsplit(self.primary.url).path:
             raise ValueError("primary.url: a path cannot stand in it: requests pass with their own")
         controls = [name for name, arm in self.arms.items() if arm.role == "control"]
         if len(controls) > 1:
             raise ValueError(f"arms: one control at most, not {', '.join(controls)}")
+        if self.greedy_probe and not controls:
+            raise ValueError("greedy_probe: compares candidates with a control; add such an arm")
         unpriced = [name for name in self.candidates if self.arms[name].price is None]
         if self.stop_at.cost is not None and unpriced:
             raise ValueError(f"stop_at.cost: arms.{unpriced[0]} has no price to reckon it by")
@@ -97,13 +101,21 @@ class Config(Part):
     @model_validator(mode="after")
     def _arms_are_inside(self) -> Self:
         inside = Inside(self.networks)
-        for name, arm in self.arms.items():
+        arms: dict[str, Arm | Primary] = {f"arms.{name}": arm for name, arm in self.arms.items()}
+        if self.attach == "tap":
+            arms["primary"] = self.primary
+        for name, arm in arms.items():
             if not arm.allow_external and (address := outside(arm.url, inside)):
                 raise ValueError(
-                    f"arms.{name}.url: {address} is outside of `networks`; name its network there,"
+                    f"{name}.url: {address} is outside of `networks`; name its network there,"
                     f" or say allow_external: true"
                 )
         return self
+
+    @property
+    def measure_folder(self) -> Path:
+        """Of the socket between proxy and `shadow measure`."""
+        return self.measure.folder or self.state / "measure"
 
     @property
     def candidates(self) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from shadow.config.body import ModelName, Params
 from shadow.config.bounds import ArmLimits, Breaker, BreakerOrOff, Price
 from shadow.config.choice import SamplingKey
 from shadow.config.units import Duration
-from shadow.config.words import HeaderName, HeaderValue, Part, Url, not_yet
+from shadow.config.words import HeaderName, HeaderValue, Part, Url
 
 
 class Tls(Part):
@@ -41,20 +42,41 @@ class Upstream(Part):
     """An idle connection is closed after this; below the 5 s at which uvicorn closes."""
 
 
-class Primary(Upstream):
-    """The upstream whose answers the clients get; it gets their fields as sent, unless told so."""
-
-    forwarded: Literal["pass", "append"] = "pass"
-    """append: X-Forwarded-For and Forwarded name the client, as a proxy's hop does."""
-    host: Literal["client", "url"] = "client"
-    """Whose Host it is told: the client's own, or the name in `url`."""
-
-
 class HeaderChanges(Part):
     """Header fields of one arm's request: set replaces, remove takes away."""
 
     set: dict[HeaderName, HeaderValue] = {}
     remove: list[HeaderName] = []
+
+
+class Primary(Upstream):
+    """The upstream whose answers the clients get; it gets their fields as sent, unless told so.
+
+    With `attach: tap` it is a replica that nobody waits for; its requests are built as an arm's.
+    """
+
+    forwarded: Literal["pass", "append"] = "pass"
+    """append: X-Forwarded-For and Forwarded name the client, as a proxy's hop does."""
+    host: Literal["client", "url"] = "client"
+    """Whose Host it is told: the client's own, or the name in `url`."""
+    headers: HeaderChanges = HeaderChanges()
+    """Tapped only."""
+    allow_external: bool = False
+    """Tapped only: whether it may live outside of `networks`."""
+    deadline: Duration = 120.0
+    """Tapped only: over the wait in the proxy plus the whole answer."""
+    concurrency: int = Field(default=200, ge=1)
+    """Tapped only: open requests of the replica; one more is dropped and counted."""
+
+    def misplaced(self, attach: str) -> str:
+        """The first key that means nothing so attached, with the reason; empty: there is none."""
+        fields = type(self).model_fields
+        said = {key for key, field in fields.items() if getattr(self, key) != field.default}
+        if attach == "tap":
+            wrong = sorted(said & {"forwarded", "host"})
+            return f"{wrong[0]}: its requests are built here; say it by headers" if wrong else ""
+        wrong = sorted(said & {"headers", "deadline", "concurrency", "allow_external"})
+        return f"{wrong[0]}: only with attach: tap; inline it has no bound" if wrong else ""
 
 
 class Arm(Upstream):
@@ -67,7 +89,13 @@ class Arm(Upstream):
     """What is drawn for: request, conversation, or header:NAME; equal keys are chosen alike."""
     allow_external: bool = False
     """Whether it may live outside of `networks`."""
-    models: Annotated[dict[str, str], not_yet("the rewriting of model names")] = {}
+    models: dict[ModelName, ModelName] = {}
+    """The client's name of a model: this arm's. With it, requests for others are skipped."""
+    params: Params = Params()
+    include_usage: bool = False
+    """Streamed chat/completions and completions are asked for usage."""
+    amplify: int = Field(default=1, ge=1, le=100)
+    """How many times it gets each request: replicas 0, 1, …"""
     headers: HeaderChanges = HeaderChanges()
     factors: dict[str, str] = {}
     """What this arm tries out, in words; part of a comparison's identity."""
@@ -80,6 +108,12 @@ class Arm(Upstream):
     breaker: BreakerOrOff = Breaker()
     limits: ArmLimits = ArmLimits()
     price: Price | None = None
+
+    @model_validator(mode="after")
+    def _one_wish_a_name(self) -> Self:
+        if said := self.params.collision(include_usage=self.include_usage):
+            raise ValueError(f"params: {said}")
+        return self
 
     @model_validator(mode="after")
     def _priced(self) -> Self:

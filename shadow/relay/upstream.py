@@ -40,7 +40,7 @@ class Upstream(Link):
         self._slices = 0
         self.first_write_ns = 0
 
-    def send(self, data: bytes | bytearray, *, last: bool) -> None:
+    def send(self, data: bytes | bytearray | memoryview, *, last: bool) -> None:
         """Bytes of the request, as they are."""
         self.transport.write(data)
         now = monotonic_ns()

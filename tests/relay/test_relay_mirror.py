@@ -380,23 +380,6 @@ async def test_empty_bodies_are_mirrored(body):
 
 
 @in_loop
-async def test_a_content_coded_request_travels_as_it_is():
-    """Its Content-Encoding goes with it."""
-    body = b"\x1f\x8b\x08not gzip"
-    async with (
-        upstream(answering(OK)) as primary,
-        upstream(answering(OK)) as candidate,
-        proxy(primary.url, {"fp8": candidate.url}) as stage,
-        client(stage.port) as user,
-    ):
-        await user.write(chat(body, b"Content-Encoding: gzip\r\n"))
-        await user.exactly(len(OK))
-        await stage.publisher.wait_for(2)
-        assert candidate.connections[0].received.endswith(body)
-        assert b"Content-Encoding: gzip\r\n" in candidate.connections[0].received
-
-
-@in_loop
 async def test_the_arm_starts_when_the_primary_has_the_last_byte():
     """Nothing goes to an arm before; and it does not wait for the primary's answer."""
     async with (

@@ -1,0 +1,193 @@
+"""What one arm wants changed in a body, and the edits that do it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from shadow.body.edit import Edit, edits, key_text
+from shadow.body.names import STEERING
+from shadow.body.scan import Member, Object, Scanner, Steps
+
+COMPLETIONS: Final = b"/completions"
+_GREEDY: Final[dict[bytes, Mapping[str, bytes]]] = {
+    b"completions": {"temperature": b"0", "seed": b"1"},
+    b"responses": {"temperature": b"0"},
+    b"messages": {"temperature": b"0"},
+}
+"""What a greedy probe sets, by the path's last segment; the last two have no seed."""
+_NONE: Final[Mapping[str, bytes]] = {}
+_USAGE: Final = "stream_options.include_usage"
+
+
+class NotServed(ValueError):
+    """The arm serves no such model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An arm's `models`, `params`, `include_usage` and `amplify`."""
+
+    models: Mapping[str, str]
+    values: Mapping[str, bytes]
+    """JSON texts by name; a dot leads into an object."""
+    removed: tuple[str, ...] = ()
+    include_usage: bool = False
+    copies: int = 1
+
+    @property
+    def reads(self) -> bool:
+        """Whether it can only be met by reading the body."""
+        return bool(self.models or self.values or self.removed or self.include_usage)
+
+
+def greedy(path: bytes) -> Mapping[str, bytes] | None:
+    """What makes a request greedy; None where nothing is sampled."""
+    return _GREEDY.get(path.rpartition(b"/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Edits of a body, and which names they alter."""
+
+    edits: list[Edit]
+    names: list[str]
+
+
+def changes(
+    scanner: Scanner, found: Object, wish: Wish, path: bytes, more: Mapping[str, bytes] = _NONE
+) -> Steps[Changes]:
+    """What makes of the body what the arm wants; steering fields never stay.
+
+    Args:
+        scanner: the body's.
+        found: the body, scanned.
+        wish: the arm's.
+        path: the request's; usage is asked for where chat/completions or completions are.
+        more: further values, stronger than the arm's.
+
+    Raises:
+        NotServed: the body's model is none of the arm's.
+        NotJson, TooMuch: of an object within it.
+    """
+    body = scanner.body
+    values = {**wish.values, **more}
+    if wish.include_usage and path.endswith(COMPLETIONS) and _streamed(body, found):
+        values.setdefault(_USAGE, b"true")
+    made, names = _models(body, found, wish.models)
+    removed = {member.name for member in found.members} & (
+        STEERING | {name.encode() for name in wish.removed if "." not in name}
+    )
+    removed -= {name.partition(".")[0].encode() for name in values}
+    plain = {name.encode(): text for name, text in values.items() if "." not in name}
+    plain = {name: text for name, text in plain.items() if not _is(body, found, name, text)}
+    for parent, (inner, gone) in _nested(values, wish.removed).items():
+        if parent in removed or parent in plain:
+            continue
+        there = [member for member in found.members if member.name == parent]
+        if not there and inner:
+            plain[parent] = _object(inner)
+            names += [f"{parent.decode()}.{name.decode()}" for name in inner]
+        for member in there:
+            edited, altered = yield from _within(scanner, member, inner, gone)
+            made += edited
+            names += [f"{parent.decode()}.{name.decode()}" for name in altered]
+    names += [name.decode() for name in (*plain, *removed) if not _told(name.decode(), names)]
+    made += edits(found, plain, removed)
+    return Changes(made, sorted(set(names)))
+
+
+def _told(name: str, names: list[str]) -> bool:
+    return any(each.startswith(f"{name}.") for each in names)
+
+
+def _models(
+    body: bytes | bytearray, found: Object, models: Mapping[str, str]
+) -> tuple[list[Edit], list[str]]:
+    if not models:
+        return [], []
+    made, named = [], False
+    for member in found.members:
+        if member.name == b"model":
+            named = True
+            to = models.get(_string(body, member))
+            if to is None:
+                raise NotServed
+            text = json_text(to)
+            if to != _string(body, member):
+                made.append(Edit(member.at, member.end, text))
+    if not named:
+        raise NotServed
+    return made, ["model"] if made else []
+
+
+def _string(body: bytes | bytearray, member: Member) -> str:
+    """A string member's text; '' where it is none, or absurdly long for a name."""
+    if member.end - member.at > 4096 or body[member.at] != b'"'[0]:
+        return ""
+    try:
+        return str(json.loads(body[member.at : member.end].decode()))
+    except ValueError:
+        return ""
+
+
+def _streamed(body: bytes | bytearray, found: Object) -> bool:
+    stream = found.last(b"stream")
+    return stream is not None and body[stream.at : stream.end] == b"true"
+
+
+def _is(body: bytes | bytearray, found: Object, name: bytes, text: bytes) -> bool:
+    """Whether the member says so already, wherever it stands."""
+    said = [m for m in found.members if m.name == name]
+    return bool(said) and all(
+        m.end - m.at == len(text) and body[m.at : m.end] == text for m in said
+    )
+
+
+def _nested(
+    values: Mapping[str, bytes], removed: tuple[str, ...]
+) -> dict[bytes, tuple[dict[bytes, bytes], list[bytes]]]:
+    """By the object they lie in: what to set there, what to take away."""
+    found: dict[bytes, tuple[dict[bytes, bytes], list[bytes]]] = {}
+    for name, text in values.items():
+        parent, dot, child = name.partition(".")
+        if dot:
+            found.setdefault(parent.encode(), ({}, []))[0][child.encode()] = text
+    for name in removed:
+        parent, dot, child = name.partition(".")
+        if dot:
+            found.setdefault(parent.encode(), ({}, []))[1].append(child.encode())
+    return found
+
+
+def _within(
+    scanner: Scanner, member: Member, values: dict[bytes, bytes], removed: list[bytes]
+) -> Steps[tuple[list[Edit], list[bytes]]]:
+    """The edits of an object that is a value. A null becomes one; anything else is no object, and
+    the arm will say so as the primary does.
+    """
+    body = scanner.body
+    if body[member.at] != b"{"[0]:
+        if values and body[member.at : member.end] == b"null":
+            return [Edit(member.at, member.end, _object(values))], [*values]
+        return [], []
+    inner = yield from scanner.members(member.at)
+    wanted = {name: text for name, text in values.items() if not _is(body, inner, name, text)}
+    gone = [name for name in removed if inner.last(name) is not None]
+    return edits(inner, wanted, gone), [*wanted, *gone]
+
+
+def _object(values: Mapping[bytes, bytes]) -> bytes:
+    inside = b",".join(key_text(name) + b":" + text for name, text in values.items())
+    return b"{" + inside + b"}"
+
+
+def json_text(value: object) -> bytes:
+    """A value as JSON.
+
+    Raises:
+        ValueError: it holds NaN, an infinity, or what JSON does not have.
+    """
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,157 @@
+"""Fields that say more than a prompt: what points at state of a server, and what steers an engine.
+
+A stateful request means something only where its state is: a copy of it is an error there, or
+changes the state twice. A steering field names ranks, hosts, sessions' caches and ids of one
+deployment: it never travels to another.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from shadow.body.scan import STEP_BYTES, Member, Object, Steps
+
+STATEFUL: Final = frozenset(
+    {
+        b"previous_response_id",
+        b"conversation",
+        b"conversation_id",
+        b"store",
+        b"background",
+        b"container",
+        b"session",
+        b"session_id",
+        b"session_params",
+        b"session_control",
+        b"thread_id",
+        b"assistant_id",
+        b"file_id",
+        b"file_ids",
+        b"input_file_id",
+        b"completion_window",
+        b"requests",
+    }
+)
+"""At the top level, with any value but null and false; `requests` and the two before it are
+batches'."""
+STEERING: Final = frozenset(
+    {
+        b"kv_transfer_params",
+        b"ec_transfer_params",
+        b"disaggregated_params",
+        b"data_parallel_rank",
+        b"routed_dp_rank",
+        b"disagg_prefill_dp_rank",
+        b"bootstrap_host",
+        b"bootstrap_port",
+        b"bootstrap_room",
+        b"request_id",
+        b"rid",
+        b"priority",
+        b"cache_salt",
+        b"extra_key",
+        b"id_slot",
+        b"backend_instance_id",
+        b"nvext",
+    }
+)
+"""Of vLLM, SGLang, TensorRT-LLM, llama.cpp and Dynamo; at the top level."""
+NAMES: Final = frozenset(name.decode() for name in STATEFUL | STEERING)
+_NOTHING: Final = frozenset({b"null", b"false"})
+_PATHS: Final = re.compile(
+    rb"/(?:batch|batches|files|uploads|containers|conversations|threads|assistants|vector_stores"
+    rb"|fine_tuning|responses/[^/]+)(?:/|$)"
+)
+_FILE: Final = "file_id"
+_NESTED: Final = {
+    b"messages": (_FILE,),
+    b"input": (_FILE,),
+    b"system": (_FILE,),
+    b"tools": ("vector_store_ids",),
+    b"nvext": ("session_control",),
+}
+"""What, anywhere in these, points at a server's state."""
+_DOWN: Final = ("content", "source", "file", "output")
+"""Where a part of a message holds its file; not the arguments of a tool, which are the user's."""
+
+
+def _any_spelling(names: tuple[str, ...]) -> re.Pattern[bytes]:
+    """One of these as a JSON string, whichever of its characters are escaped."""
+    spelled = ("".join(rf"(?:{c}|\\u00(?i:{ord(c):02x}))" for c in name) for name in sorted(names))
+    return re.compile(f'"(?:{"|".join(spelled)})"'.encode())
+
+
+_SPELLED: Final = {key: _any_spelling(names) for key, names in _NESTED.items()}
+_ANY_NAME: Final = re.compile(
+    rb"\x00|" + _any_spelling((*NAMES, "file_id", "vector_store_ids")).pattern
+)
+"""Also NUL: some servers take UTF-16, where a name would look otherwise."""
+_LONGEST: Final = 6 * 32
+"""No name is longer, with each character escaped."""
+
+
+@lru_cache(1024)
+def stateful_path(path: bytes) -> bool:
+    """Whether a path is about a server's state whatever the body says."""
+    return _PATHS.search(path) is not None
+
+
+def stateful_tree(tree: dict[str, Any]) -> bool:
+    """Whether messages or tools point at files; for a body that was parsed anyway."""
+    for key in ("messages", "input", "system"):
+        items = tree.get(key)
+        if items.__class__ is list and _refers(items):
+            return True
+    tools = tree.get("tools")
+    return tools.__class__ is list and any(
+        tool.__class__ is dict and "vector_store_ids" in tool for tool in tools
+    )
+
+
+def _refers(items: list[Any]) -> bool:
+    for item in items:  # noqa: SIM110 a generator costs more than all the rest
+        if item.__class__ is dict and _part_refers(item):
+            return True
+    return False
+
+
+def _part_refers(part: dict[str, Any]) -> bool:
+    if _FILE in part:
+        return True
+    for key in _DOWN:
+        inner: Any = part.get(key)
+        kind = inner.__class__
+        if kind is list and _refers(inner):
+            return True
+        if kind is dict and _part_refers(inner):
+            return True
+    return False
+
+
+def stateful(body: bytes | bytearray, found: Object) -> Steps[bool]:
+    """Whether the body, read as `found`, points at state. In a large one a name counts wherever it
+    stands within the messages.
+    """
+    for member in found.members:
+        if member.name in STATEFUL and body[member.at : member.end] not in _NOTHING:
+            return True
+        spelled = _SPELLED.get(member.name)
+        if spelled is not None and (yield from _holds(body, member, spelled)):
+            return True
+    return False
+
+
+def _holds(body: bytes | bytearray, member: Member, names: re.Pattern[bytes]) -> Steps[bool]:
+    for at in range(member.at, member.end, STEP_BYTES):
+        if names.search(body, at, min(at + STEP_BYTES + _LONGEST, member.end)):
+            return True
+        if member.end - at > STEP_BYTES:
+            yield
+    return False
+
+
+def named(body: bytes | bytearray) -> Steps[bool]:
+    """Whether any of the names stands anywhere in a body that is no JSON object."""
+    return (yield from _holds(body, Member(b"", 0, 0, len(body)), _ANY_NAME))
