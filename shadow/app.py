@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from shadow.config import config_hash
+from shadow.config.choice import Inside
 from shadow.mirror import Mirror
 from shadow.ports import Ports
 from shadow.relay.downstream import Downstream
@@ -19,6 +20,7 @@ from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
 from shadow.relay.sockets import keep_alive
 from shadow.relay.waits import Waits
+from shadow.tap import Tap
 
 if TYPE_CHECKING:
     from shadow.config import Config
@@ -44,7 +46,7 @@ class Proxy:
         self.config = config
         self.totals = ports.totals
         self.mirror = Mirror(config, config_hash(config), ports)
-        pool = Pool("primary", config.primary, config.limits.header_bytes, ports.lookup)
+        pool = _primary_pool(config, ports)
         self.relay = Relay(
             pool,
             self.mirror,
@@ -53,7 +55,11 @@ class Proxy:
             config.retry_stale,
             self.mirror.selection,
         )
-        if needed(config.primary):
+        self._tap: Tap | None = None
+        if config.attach == "tap":
+            self._tap = Tap(config.primary, self.relay)
+            self.relay.carry = self._tap.tapped
+        elif needed(config.primary):
             self.relay.forwarding = Forwarding(config.primary, pool.authority)
         self._waits = Waits(self.relay, config.limits)
         self._server: asyncio.Server | None = None
@@ -97,6 +103,8 @@ class Proxy:
         for client in list(self.relay.clients):
             client.cut()
         await self._until_quiet(CUT_S)
+        if self._tap is not None:
+            self._tap.shut_down()
         self.mirror.shut_down()
         if self._tick is not None:
             self._tick.cancel()
@@ -121,6 +129,8 @@ class Proxy:
         self._waits.tick(now)
         self.relay.pool.sweep()
         try:
+            if self._tap is not None:
+                self._tap.expire(now)
             self.mirror.tick(now)
         except Exception as error:  # noqa: BLE001 mirror code must not stop the clock
             self.mirror.failed(error)
@@ -135,6 +145,20 @@ class Proxy:
         self._quiet.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._quiet.wait(), timeout_s)
+
+
+def _primary_pool(config: Config, ports: Ports) -> Pool:
+    """Inline production itself, whose answers are sacred; tapped one more arm."""
+    primary, tapped = config.primary, config.attach == "tap"
+    inside = Inside(config.networks).judge(primary.url)
+    return Pool(
+        "primary",
+        primary,
+        config.limits.header_bytes,
+        ports.lookup,
+        sacred=not tapped,
+        inside=inside if tapped and not primary.allow_external else None,
+    )
 
 
 async def serve(config: Config, ports: Ports, started: asyncio.Event | None = None) -> None:

@@ -11,12 +11,12 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, cast
 
 from shadow.relay.head import BadRequest, RequestHead, RequestReader
-from shadow.relay.passage import Passage
 from shadow.relay.refusal import refusal
 from shadow.relay.sockets import reset
 from shadow.relay.upload import AHEAD_BYTES
 
 if TYPE_CHECKING:
+    from shadow.relay.carried import Carried
     from shadow.relay.relay import Relay
 
 LINGER_S: Final = 2.0
@@ -50,7 +50,7 @@ class Downstream(asyncio.Protocol):
         self._slicing = False
         self._timer: asyncio.TimerHandle | None = None
         self.transport = cast("asyncio.Transport", None)
-        self.passage: Passage | None = None
+        self.passage: Carried | None = None
         self.full_since = 0
         """When its write buffer became full (monotonic, ns); 0 while it has room."""
         self.head_since = 0
@@ -132,7 +132,7 @@ class Downstream(asyncio.Protocol):
         if head.method == b"CONNECT":
             self.refuse(501, "CONNECT is not spoken here")
             return
-        self.passage = Passage(self, self._relay, head, now)
+        self.passage = self._relay.carry(self, self._relay, head, now)
         self.passage.begin(rest)
 
     def _turn(self) -> None:

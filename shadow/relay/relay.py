@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from shadow.relay.passage import Passage
 from shadow.relay.stale import RetryStale, may_be_retried
 
 if TYPE_CHECKING:
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from shadow.metrics import Totals
     from shadow.mirror import Mirror
     from shadow.plan import Plan
+    from shadow.relay.carried import Carry
     from shadow.relay.downstream import Downstream
     from shadow.relay.forwarding import Forwarding
     from shadow.relay.head import RequestHead
     from shadow.relay.pool import Pool
+    from shadow.tap import Tap
 
 
 TELL_S: Final = 10.0
@@ -55,6 +58,8 @@ class Relay:
         self.draining = False
         self.forwarding: Forwarding | None = None
         """What the primary is told of clients; None: what they sent."""
+        self.carry: Carry = Passage
+        """What becomes of a request: it passes, or is tapped."""
         self.clock_ns = monotonic_ns()
         """The proxy's coarse clock, for what need not be stamped."""
         self._told_at = -TELL_S
@@ -89,6 +94,14 @@ class Relay:
         except Exception as error:  # noqa: BLE001 the guard
             self.mirror.failed(error, plan)
             return None
+
+    def started(self, tap: Tap, plan: Plan) -> bool:
+        """A tapped request goes to the replica; False where it does not."""
+        try:
+            return tap.start(plan)
+        except Exception as error:  # noqa: BLE001 the guard
+            self.mirror.failed(error, plan)
+            return False
 
     def sent(self, plan: Plan) -> None:
         """The last byte went on."""

@@ -1,0 +1,336 @@
+"""The tap: a gateway's copy is answered 202 and asked of a baseline replica and of the arms."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from pydantic import ValidationError
+from relay.raw import answering, client, in_loop, proxy, until, upstream
+
+ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+CLOSING = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CHAT = b"POST /v1/chat/completions HTTP/1.1\r\nHost: api.example-shadow\r\n"
+BODY = b'{"model":"m"}'
+WHOLE = CHAT + b"Content-Length: 13\r\n\r\n" + BODY
+
+
+def tapped(url: str, arms: dict[str, object], **settings):
+    """A proxy that is attached as a tap."""
+    primary = {"url": url, **settings.pop("primary", {})}
+    return proxy(primary, arms, attach="tap", **settings)
+
+
+async def hang(connection) -> None:
+    await connection.request()
+    await connection.rest()
+
+
+@in_loop
+async def test_a_copy_goes_to_the_replica_and_to_the_arms():
+    """202 with nothing else; the replica's exchange is the primary's, every record says tap, and the
+    books balance."""
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        for n in (1, 2, 3):
+            await gateway.write(WHOLE)
+            assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+            await stage.publisher.wait_for(2 * n)
+        exchanges = await stage.publisher.wait_for(6)
+        assert [e.arm for e in exchanges] == ["primary", "fp8"] * 3
+        assert {e.attach for e in exchanges} == {"tap"}
+        assert {(e.transport, e.status, e.body) for e in exchanges} == {("complete", 200, b"ok")}
+        assert len({e.pair_id for e in exchanges}) == 3
+        assert exchanges[0].request == BODY
+        assert len(replica.connections) == len(candidate.connections) == 1
+        for arm in ("primary", "fp8"):
+            assert stage.ledger.counts[(arm, "captured", "")] == 3
+            assert stage.ledger.balanced(arm)
+        assert stage.totals.by_class[2] == 3
+
+
+@in_loop
+async def test_both_sides_requests_are_built_alike():
+    """Own Host, whatever the gateway made of it; the mark; no credentials but the configured ones."""
+    fields = (
+        b"Authorization: Bearer theirs\r\nX-Request-Id: 7\r\nX-Envoy-Internal: true\r\n"
+        b"Content-Length: 13\r\n\r\n"
+    )
+    own = {"headers": {"set": {"x-api-key": "ours"}}}
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": {"url": candidate.url, **own}}, primary=own) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(CHAT + fields + BODY)
+        exchanges = await stage.publisher.wait_for(2)
+        for side, name in ((replica, b"primary"), (candidate, b"fp8")):
+            got = side.connections[0].received
+            assert b"\r\nHost: 127.0.0.1:%d\r\n" % side.port in got
+            assert b"\r\nx-shadow-arm: %b\r\n" % name in got
+            assert b"\r\nx-api-key: ours\r\n" in got
+            assert b"theirs" not in got
+            assert b"-shadow\r\n" not in got
+            assert got.endswith(b"\r\n\r\n" + BODY)
+        changed = ["header:authorization", "header:x-api-key", "header:x-request-id"]
+        assert [sorted(e.request_changes) for e in exchanges] == [changed, changed]
+
+
+@in_loop
+async def test_the_gateway_waits_for_nobody():
+    """A replica that hangs, an arm that hangs: a hundred copies on one connection have their 202 at
+    once, whatever either does; the deadline ends both, recorded as such."""
+    async with (
+        upstream(hang) as replica,
+        upstream(hang) as candidate,
+        tapped(
+            replica.url,
+            {"fp8": {"url": candidate.url, "deadline": "500ms"}},
+            primary={"deadline": "500ms"},
+        ) as stage,
+        client(stage.port) as gateway,
+    ):
+        begun = time.monotonic()
+        for _ in range(100):
+            await gateway.write(WHOLE)
+            assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        assert time.monotonic() - begun < 0.5
+        assert stage.totals.open_streams == 100
+        exchanges = await stage.publisher.wait_for(200)
+        assert {e.transport for e in exchanges} == {"timed_out"}
+        assert stage.totals.open_streams == 0
+
+
+@pytest.mark.parametrize("coding", ["length", "chunks", "crumbs"])
+@in_loop
+async def test_the_body_is_read_whole_before_the_202(coding):
+    """Streamed while it comes, kept, and then one length."""
+    size = 5000
+    body = b"x" * size
+    parts = {
+        "length": [b"Content-Length: %d\r\n\r\n" % size, body[:100], body[100:]],
+        "chunks": [
+            b"Transfer-Encoding: chunked\r\n\r\n",
+            b"%x\r\n%b\r\n" % (size, body),
+            b"0\r\n\r\n",
+        ],
+        "crumbs": [b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * size, b"0\r\n\r\n"],
+    }[coding]
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(CHAT)
+        for part in parts:
+            assert not replica.connections
+            await gateway.write(part)
+            await asyncio.sleep(0.02)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await stage.publisher.wait_for(2)
+        for side in (replica, candidate):
+            assert side.connections[0].received.endswith(
+                b"Content-Length: %d\r\nx-shadow-arm: %b\r\n\r\n"
+                % (size, b"primary" if side is replica else b"fp8")
+                + body
+            )
+
+
+@in_loop
+async def test_expect_is_answered():
+    """A gateway that asks before it sends the body is told to."""
+    async with (
+        upstream(answering(OK)) as replica,
+        tapped(replica.url, {"fp8": replica.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(CHAT + b"Expect: 100-continue\r\nContent-Length: 13\r\n\r\n")
+        assert await gateway.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await gateway.write(BODY)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await stage.publisher.wait_for(2)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "reason"),
+    [
+        (b"GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n", None),
+        (b"POST /other HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}", None),
+        (CHAT + b"x-shadow: off\r\nContent-Length: 2\r\n\r\n{}", "opted_out"),
+        (CHAT + b"x-shadow-arm: a\r\nContent-Length: 2\r\n\r\n{}", "marked"),
+        (CHAT + b"Content-Length: 2000\r\n\r\n" + b"x" * 2000, "body_too_large"),
+        (
+            CHAT + b"Transfer-Encoding: chunked\r\n\r\n7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n",
+            "body_too_large",
+        ),
+    ],
+)
+@in_loop
+async def test_what_is_not_mirrored_has_its_202_all_the_same(request_bytes, reason):
+    """No replica and no arm gets it; the reason is in the books, the next copy is served."""
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}, limits={"request_bytes": "1KiB"}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(request_bytes)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        if reason:
+            assert stage.ledger.counts[("fp8", "skipped", reason)] == 1
+            assert stage.ledger.counts[("primary", "skipped", reason)] == 1
+        else:
+            assert not stage.ledger.counts
+        assert not replica.connections
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await stage.publisher.wait_for(2)
+        assert stage.totals.open_streams == 0
+
+
+@in_loop
+async def test_a_replica_that_cannot_be_reached():
+    """The arms get nothing that it never got; its record says why."""
+    async with upstream(answering(OK)) as gone:
+        port = gone.port
+    async with (
+        upstream(answering(OK)) as candidate,
+        tapped(f"http://127.0.0.1:{port}", {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        (exchange,) = await stage.publisher.wait_for(1)
+        assert (exchange.arm, exchange.transport) == ("primary", "connect_failed")
+        assert stage.ledger.counts[("fp8", "dropped", "primary_unreachable")] == 1
+        assert not candidate.connections
+        assert stage.ledger.balanced("fp8")
+
+
+@in_loop
+async def test_a_full_replica_declines():
+    """One more than it may have: dropped on every arm."""
+    async with (
+        upstream(hang) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}, primary={"concurrency": 2}) as stage,
+        client(stage.port) as gateway,
+    ):
+        for _ in range(5):
+            await gateway.write(WHOLE)
+            assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        assert stage.ledger.counts[("primary", "dropped", "concurrency")] == 3
+        assert stage.ledger.counts[("fp8", "dropped", "concurrency")] == 3
+        await stage.publisher.wait_for(2)
+        await stage.proxy.drain(0)
+        records = {e.transport for e in stage.publisher.exchanges if e.arm == "primary"}
+        assert records == {"cut_by_drain"}
+        assert stage.totals.cut_by_drain == 2
+        assert stage.ledger.balanced("primary")
+
+
+@pytest.mark.parametrize("how", ["resets", "ends", "babbles"])
+@in_loop
+async def test_a_replica_s_fault_is_in_its_record(how):
+    """As an arm's is; the candidate's answer is whole."""
+
+    async def script(connection):
+        await connection.request()
+        if how == "babbles":
+            await connection.write(b"hello there\r\n\r\n")
+            return
+        await connection.write(OK[:-1])
+        await asyncio.sleep(0.02)
+        if how == "resets":
+            connection.reset()
+
+    words = {"resets": "reset", "ends": "truncated", "babbles": "malformed"}
+    async with (
+        upstream(script) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(WHOLE)
+        exchanges = await stage.publisher.wait_for(2)
+        assert [e.transport for e in exchanges] == [words[how], "complete"]
+
+
+@in_loop
+async def test_a_copy_that_never_came_whole():
+    """The gateway leaves inside the body, or breaks its framing: dropped, request_incomplete."""
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+    ):
+        async with client(stage.port) as gateway:
+            await gateway.write(CHAT + b"Content-Length: 13\r\n\r\n{")
+            await until(lambda: stage.totals.open_streams == 1)
+        await until(lambda: stage.ledger.counts.get(("fp8", "dropped", "request_incomplete")) == 1)
+        async with client(stage.port) as gateway:
+            await gateway.write(CHAT + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n")
+            assert (await gateway.rest()).startswith(b"HTTP/1.1 400 ")
+        assert stage.ledger.counts[("fp8", "dropped", "request_incomplete")] == 2
+        assert not replica.connections
+        assert not candidate.connections
+
+
+@in_loop
+async def test_a_drain_closes_after_the_202():
+    """A copy that is coming when the drain begins is taken; nothing of it is mirrored."""
+    async with (
+        upstream(answering(OK)) as replica,
+        tapped(replica.url, {"fp8": replica.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(CHAT + b"Content-Length: 13\r\n\r\n{")
+        await until(lambda: stage.totals.open_streams == 1)
+        draining = asyncio.ensure_future(stage.proxy.drain(5))
+        await asyncio.sleep(0.05)
+        await gateway.write(BODY[1:])
+        assert await gateway.rest() == CLOSING
+        await asyncio.wait_for(draining, 2)
+        assert stage.ledger.balanced("primary")
+
+
+@pytest.mark.parametrize(
+    ("attach", "key", "value"),
+    [
+        ("inline", "headers", {"remove": ["x"]}),
+        ("inline", "deadline", "5s"),
+        ("inline", "concurrency", 5),
+        ("inline", "allow_external", True),
+        ("tap", "forwarded", "append"),
+        ("tap", "host", "url"),
+    ],
+)
+def test_keys_that_mean_nothing_so_attached(attach, key, value):
+    """One line that names the key and the way out."""
+
+    async def start():
+        async with proxy({"url": "http://127.0.0.1:1", key: value}, attach=attach):
+            pass
+
+    with pytest.raises(ValidationError, match=rf"primary\.{key}: "):
+        asyncio.run(start())
+
+
+def test_a_replica_outside_of_the_networks_is_refused():
+    """It gets production's prompts as an arm does."""
+
+    async def start(**more):
+        async with tapped("http://8.8.8.8:1", {}, primary=more):
+            pass
+
+    with pytest.raises(ValidationError, match=r"primary\.url: 8\.8\.8\.8 is outside"):
+        asyncio.run(start())
+    asyncio.run(start(allow_external=True))
