@@ -17,10 +17,21 @@ if TYPE_CHECKING:
     from shadow.relay.head import RequestHead
 
 CREDENTIALS: Final = frozenset(
-    {"authorization", "cookie", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key"}
+    {
+        "authorization",
+        "cookie",
+        "proxy-authorization",
+        "x-api-key",
+        "api-key",
+        "x-goog-api-key",
+        "dpop",
+        "openai-organization",
+        "openai-project",
+    }
 )
+"""The last two name an account, which the arm's own key does not belong to."""
 _SECRET: Final = re.compile(
-    r"auth|api-?key|-key$|token|secret|cookie|jwt|passw|credential|signature"
+    r"auth|api-?key|-key$|token|secret|cookie|jwt|passw|credential|signature|client-?cert|principal"
 )
 """Whatever else is a credential by its name: gateways invent new ones."""
 STEERING: Final = frozenset(
@@ -33,12 +44,33 @@ STEERING: Final = frozenset(
         "x-data-parallel-rank",
         "x-session-id",
         "x-session-affinity",
+        "session-id",
+        "mcp-session-id",
         "x-gateway-destination-endpoint",
+        "x-gateway-destination-endpoint-subset",
+        "x-gateway-inference-fairness-id",
+        "x-gateway-inference-objective",
+        "x-gateway-model-name-rewrite",
         "x-prefiller-host-port",
+        "x-prefiller-url",
+        "x-kv-cache-source-host-port",
+        "x-smg-target-worker",
+        "x-smg-routing-key",
+        "x-dynamo-routing-mode",
+        "x-dynamo-token-data",
+        "x-envoy-original-dst-host",
     }
 )
-"""An engine takes them as ids, routes or ranks: of another deployment they are wrong."""
-DIGESTS: Final = frozenset({"content-digest", "repr-digest", "digest", "content-md5"})
+"""An engine or its router takes them as ids, routes, ranks or sessions: of another deployment they
+are wrong. Of vLLM, Dynamo, SGLang's gateway, llm-d and Gateway API's inference extension, Envoy."""
+_STEERS: Final = re.compile(
+    r"^x-(?:gateway-(?:destination|inference|model)|smg|dynamo|prefill(?:er)?|decoder?|encoder?"
+    r"|worker|kv|dp|data-parallel)-"
+)
+"""Whatever else steers by its name; `x-dynamo-meta-*` goes to an engine's own context."""
+DIGESTS: Final = frozenset(
+    {"content-digest", "repr-digest", "digest", "content-md5", "x-amz-content-sha256"}
+)
 _REBUILT: Final = frozenset(
     {
         "host",
@@ -96,7 +128,7 @@ class ArmHeaders:
         kept = self._kept
         there = {line[: line.find(b":")] for line in head.lines[1:]}
         left = {_plain(name) for name in there if not kept.get(name)}
-        gone = {name for name in left if name in self._removed or _SECRET.search(name)}
+        gone = {name for name in left if name in self._removed or _stays_by_name(name)}
         said = [f"header:{name}" for name in (sorted(gone.union(self._set)) if gone else self._set)]
         if b"?" in head.target:
             said += [f"query:{name}" for name in dict.fromkeys(without_secrets(head.target)[1])]
@@ -104,7 +136,7 @@ class ArmHeaders:
 
     def _judge(self, name: bytes) -> bool:
         plain = _plain(name)
-        keep = plain not in self._left_out and not _SECRET.search(plain)
+        keep = plain not in self._left_out and not _stays_by_name(plain)
         if len(self._kept) < _KNOWN_NAMES:
             self._kept[name] = keep
         return keep
@@ -112,3 +144,7 @@ class ArmHeaders:
 
 def _plain(name: bytes) -> str:
     return name.decode("latin-1").lower()
+
+
+def _stays_by_name(plain: str) -> bool:
+    return bool(_SECRET.search(plain) or _STEERS.search(plain))

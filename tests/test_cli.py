@@ -156,6 +156,17 @@ def test_config_prints_what_loads_again(tmp_path):
     assert load(tmp_path / "again.yaml", Config, {}).arms["fp8"].sample == 0.5
 
 
+def test_config_says_what_each_worker_gives(tmp_path):
+    """Limits are of the whole proxy; behind the YAML stands each worker's part of them."""
+    limits = "limits: {requests_per_s: 5, tokens_per_day: 1000000}"
+    path = configured(tmp_path, ONE[:-2] + f", {limits}}}}}\nworkers: 4")
+    done = shadow("config", "-c", path)
+    assert done.returncode == 0, done.stderr
+    assert "# each of 4 workers gives arms.fp8: requests_per_s 1.25\n" in done.stdout
+    assert "# each of 4 workers gives arms.fp8: tokens_per_day 250000\n" in done.stdout
+    assert yaml.safe_load(done.stdout)["arms"]["fp8"]["limits"]["tokens_per_day"] == 1000000
+
+
 def test_a_tokenizer_that_cannot_be_had_stops_the_collector(tmp_path):
     """Its key, the file and the reason; nothing is collected with another count than was asked for."""
     (tmp_path / "t.json").write_text("{}")

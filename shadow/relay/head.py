@@ -185,7 +185,7 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:  # noqa: 
             value = value.strip(b"\t ").lower()
             expect = expect or (kind == EXPECT and value == b"100-continue")
             marked = marked or kind == MARK
-            opted_out = opted_out or (kind == CONSENT and value == b"off")
+            opted_out = opted_out or (kind == CONSENT and value != b"on")  # odd: no consent
             coded = coded or kind == CODED
     if hosts != 1 and (hosts > 1 or http11):
         raise BadRequest(400, "Host is missing or repeated")

@@ -173,6 +173,25 @@ def test_only_a_plain_websocket_is_an_upgrade(fields, upgrade):
     assert any(line.startswith(b"Upgrade:") for line in head.lines) == upgrade
 
 
+@pytest.mark.parametrize(
+    ("fields", "opted_out"),
+    [
+        (b"", False),
+        (b"x-shadow: on\r\n", False),
+        (b"x-shadow: Off\r\n", True),
+        (b"x-shadow: on\r\nx-shadow: off\r\n", True),
+        (b"x-shadow: on, off\r\n", True),
+        (b"x-shadow: false\r\n", True),
+        (b"x-shadow:\r\n", True),
+        (b"Connection: x-shadow\r\nx-shadow: off\r\n", True),
+    ],
+)
+def test_consent_fails_closed(fields, opted_out):
+    """Whoever sends the field and does not plainly say `on` is not copied."""
+    head = parse_request(START + b"Host: h\r\n" + fields + b"X-End: 1")
+    assert head.opted_out is opted_out
+
+
 def test_marks_and_consent():
     """x-shadow-arm marks a mirror's request, `x-shadow: off` opts out; both stay in the head."""
     head = parse_request(

@@ -36,6 +36,12 @@ def test_built():
         "x-forwarded-access-token",
         "x-goog-iap-jwt-assertion",
         "x-litellm-api-key",
+        "x-forwarded-client-cert",
+        "x-ms-client-principal-id",
+        "x-dynamo-meta-tenant",
+        "x-gateway-destination-endpoint-served",
+        "x-decoder-host-ports-ordered",
+        "x-data-parallel-host-port",
     ],
 )
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
@@ -45,6 +51,28 @@ def test_what_never_travels(name, spell):
         head(spell(name).encode() + b": secret-value"), 0
     )
     assert b"secret-value" not in built
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "accept",
+        "content-type",
+        "user-agent",
+        "traceparent",
+        "x-forwarded-for",
+        "x-sglext-ids-framed",
+        "accept-encoding",
+        "content-encoding",
+        "x-decoded-by",
+        "openai-beta",
+        "anthropic-version",
+    ],
+)
+def test_what_an_answer_depends_on_travels(name):
+    """Both sides are asked for the same: formats, versions, what traces follow."""
+    built = ArmHeaders("fp8", b"e", b"", HeaderChanges()).build(head(name.encode() + b": v"), 0)
+    assert name.encode() + b": v\r\n" in built
 
 
 def test_changes_tell_what_was_altered():
