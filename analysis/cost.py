@@ -7,7 +7,6 @@ mirroring alone, on average. A block is a period, or several where one holds too
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,15 +73,15 @@ def merged(periods: Iterable[Period]) -> list[Period]:
     return blocks
 
 
-def mirroring_cost(client: Client, settings: Settings) -> dict[str, Any]:
-    """The part `mirroring` of report.json's `cost`, over the last seven days."""
+def mirroring_cost(client: Client, settings: Settings, now_ns: int) -> dict[str, Any]:
+    """The part `mirroring` of report.json's `cost`, over the seven days before `now_ns` (UTC)."""
     if settings.off_period_s is None:
         return {"reason": "not known: `isolation: off` leaves no time without mirroring"}
     parameters = {
         "experiment": settings.experiment,
         "config_hash": settings.config_hash,
         "period_ns": int(settings.off_period_s * 1e9),
-        "from_ns": max(time.time_ns() - LOOK_BACK_S * 10**9, 0),
+        "from_ns": max(now_ns - LOOK_BACK_S * 10**9, 0),
     }
     rows = client.query(sql("cost"), parameters=parameters).result_rows
     return cost_of([Period(*row[1:]) for row in rows])

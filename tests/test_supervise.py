@@ -82,6 +82,35 @@ def test_a_killed_service_comes_back_and_the_drain_has_an_order(tmp_path):
     assert not any("interrupted" in line for line in lines(tmp_path))
 
 
+def test_a_hangup_reaches_those_that_hear_it(tmp_path):
+    """SIGHUP is passed on to the proxies alone; nobody ends by it, the supervisor neither."""
+    hears = LONG.replace(
+        'log("start', "signal.signal(signal.SIGHUP, lambda *_: log('hangup'))\nlog(\"start"
+    )
+    services = [
+        Service("proxy", script(tmp_path, "proxy", hears), 5, hears_hangup=True),
+        Service("collector", script(tmp_path, "collector", LONG), 5),
+    ]
+
+    def hang_up():
+        until(lambda: len(lines(tmp_path)) == 2)
+        os.kill(os.getpid(), signal.SIGHUP)
+        until(lambda: "proxy hangup" in lines(tmp_path))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    killer = threading.Thread(target=hang_up)
+    killer.start()
+    assert run_here(services, lambda _: None) == 0
+    killer.join()
+    assert sorted(line.split()[1] for line in lines(tmp_path)) == [
+        "hangup",
+        "start",
+        "start",
+        "stop",
+        "stop",
+    ]
+
+
 def run_here(services, say):
     return supervise(services, say=say, tick_s=0.01)
 

@@ -114,8 +114,8 @@ def add_mirror(app: web.Application, file: Path, config: Config, connect: Connec
                 return _refusal(str(error), 400)
             except OSError as error:
                 return _refusal(f"it cannot be kept: {error}", 500)
-            recorded = await _soon(lambda: _recorded(connect, config.experiment, action, said))
-            return web.json_response(told.document() | {"recorded": recorded})
+            why = await _soon(lambda: _record(connect, config.experiment, action, said))
+            return web.json_response(told.document() | {"recorded": not why})
 
         return post
 
@@ -124,20 +124,23 @@ def add_mirror(app: web.Application, file: Path, config: Config, connect: Connec
         app.router.add_post(f"{MIRROR_PATH}/{action}", said_by(action))
 
 
-async def _soon(record: Callable[[], bool]) -> bool:
-    """Whether it was recorded within a second; a slow store goes on in its thread."""
+async def _soon(record: Callable[[], str]) -> str:
+    """Why it was not recorded within a second, logged; a slow store goes on in its thread."""
     try:
-        return await asyncio.wait_for(asyncio.shield(asyncio.to_thread(record)), RECORD_S)
+        why = await asyncio.wait_for(asyncio.shield(asyncio.to_thread(record)), RECORD_S)
     except TimeoutError:
-        return False
+        why = f"the store takes more than {RECORD_S:g} s"
+    if why:
+        _log.warning("what was said of mirroring is not in the store", why=why)
+    return why
 
 
 def _refusal(why: str, status: int) -> web.Response:
     return web.json_response({"error": why}, status=status)
 
 
-def _recorded(connect: Connect, experiment: str, action: str, said: Mapping[str, Any]) -> bool:
-    """Write down who said it, and when; a store that is away is logged, and changes nothing."""
+def _record(connect: Connect, experiment: str, action: str, said: Mapping[str, Any]) -> str:
+    """Write down who said it, and when; why it could not be."""
     from analysis.stopping import note
 
     detail = {key: said[key] for key in ("by", "reason", "rate") if key in said}
@@ -146,10 +149,8 @@ def _recorded(connect: Connect, experiment: str, action: str, said: Mapping[str,
             arm = str(said.get("arm", ""))
             note(client, experiment, f"mirror_{action}", arm, detail, time.time_ns())
     except Exception as error:  # noqa: BLE001 whatever keeps us from the store
-        why = " ".join(str(error).split())[:300]
-        _log.warning("what was said of mirroring is not in the store", action=action, why=why)
-        return False
-    return True
+        return " ".join(str(error).split())[:300]
+    return ""
 
 
 def mirror(
@@ -213,7 +214,9 @@ def _by_file(config: Config, action: str, said: dict[str, Any]) -> Told:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         raise ConfigError(f"state: {file}: {error.strerror or error}") from None
-    _recorded(lambda: connect(config), config.experiment, action, said)
+    why = _record(lambda: connect(config), config.experiment, action, said)
+    if why:
+        click.echo(f"shadow mirror: who said it is not in the store: {why}", err=True)
     return told
 
 

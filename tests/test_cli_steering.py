@@ -1,0 +1,232 @@
+"""`shadow mirror` and the control port: who may say what, that it holds at once, that it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from analysis.api import api
+from analysis.settings import Settings
+from shadow.cli.commands import run
+from shadow.cli.serving import serving
+from shadow.cli.steering import Unfit, add_mirror, control_port, steer, tell_ended
+from shadow.config import Config
+from shadow.config.units import Address
+from shadow.steering import Told, file_of, read
+
+ARMS = {"fp8": 0.25, "control": 0.5}
+SETTINGS = Settings("e", "c1", ("fp8",), {"fp8": "k"})
+
+
+def tree(tmp_path: Path, **changes) -> dict:
+    arms = {
+        "fp8": {"role": "candidate", "url": "http://127.0.0.1:2", "sample": 0.25},
+        "control": {"role": "control", "url": "http://127.0.0.1:3", "sample": 0.5},
+    }
+    return {
+        "experiment": "e",
+        "capture": "text",
+        "primary": {"url": "http://127.0.0.1:1"},
+        "arms": arms,
+        "stream": {"embedded": str(tmp_path / "stream")},
+        "store": {"embedded": str(tmp_path / "store"), "listen": "127.0.0.1:9"},
+        "state": str(tmp_path / "state"),
+    } | changes
+
+
+class Store:
+    """Takes events, or is away."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away, self.rows = away, []
+
+    def __call__(self):
+        if self.away:
+            raise ConnectionError("nobody there")
+        return self
+
+    def insert(self, table, rows, column_names):
+        self.rows += [dict(zip(column_names, row, strict=True)) for row in rows]
+
+    def close(self):
+        pass
+
+
+def app(tmp_path: Path, store: Store, token: str = "") -> web.Application:
+    made = api(SETTINGS, store, token)
+    config = Config.model_validate(tree(tmp_path))
+    add_mirror(made, file_of(tmp_path / "state", "e"), config, store)
+    return made
+
+
+def asked(application: web.Application, *requests) -> list[tuple[int, dict]]:
+    """(status, JSON) of each (path, document, fields); without a document it is a GET."""
+
+    async def ask():
+        found = []
+        async with TestClient(TestServer(application)) as client:
+            for path, said, fields in requests:
+                call = (
+                    client.get(path, headers=fields)
+                    if said is None
+                    else client.post(path, json=said, headers=fields)
+                )
+                answer = await call
+                found.append((answer.status, await answer.json()))
+        return found
+
+    return asyncio.run(ask())
+
+
+def test_a_pause_by_the_port(tmp_path):
+    """It holds at once, for whoever reads the file; by whom and when stands in the store."""
+    store = Store()
+    ((status, said), (_, got)) = asked(
+        app(tmp_path, store),
+        ("/api/v1/mirror/pause", {"by": "ann", "reason": "deploy"}, {}),
+        ("/api/v1/mirror", None, {}),
+    )
+    assert (status, said["paused"], said["recorded"]) == (200, True, True)
+    assert (got["paused"], got["by"], got["reason"], got["experiment"]) == (
+        True,
+        "ann",
+        "deploy",
+        "e",
+    )
+    assert read(file_of(tmp_path / "state", "e")).paused
+    assert [(row["kind"], json.loads(row["detail"])) for row in store.rows] == [
+        ("mirror_pause", {"by": "ann", "reason": "deploy"})
+    ]
+
+
+def test_a_store_that_is_away_keeps_nobody_from_pausing(tmp_path):
+    """Said and heard; that it was not recorded is said too."""
+    ((status, said),) = asked(
+        app(tmp_path, Store(away=True)), ("/api/v1/mirror/pause", {"by": "ann"}, {})
+    )
+    assert (status, said["paused"], said["recorded"]) == (200, True, False)
+
+
+def test_the_token_guards_it(tmp_path):
+    """Without it neither read nor said; a page of a browser cannot say it by accident."""
+    guarded = app(tmp_path, Store(), "t0ken")
+    shown = {"Authorization": "Bearer t0ken"}
+    answers = asked(
+        guarded,
+        ("/api/v1/mirror/pause", {"by": "eve"}, {}),
+        ("/api/v1/mirror", None, {}),
+        ("/api/v1/mirror/pause", {"by": "ann"}, {**shown, "Content-Type": "text/plain"}),
+        ("/api/v1/mirror", None, shown),
+    )
+    assert [status for status, _ in answers] == [401, 401, 415, 200]
+    assert not answers[-1][1]["paused"]
+
+
+@pytest.mark.parametrize(
+    ("action", "said", "why"),
+    [
+        ("pause", {}, "by: say who"),
+        ("pause", {"by": 1}, "by: say who"),
+        ("pause", {"by": "a", "reason": 1}, "reason: not a text"),
+        ("rate", {"by": "a", "arm": "fp9", "rate": 0.1}, "arm: there is no fp9; there are: fp8, control"),
+        ("rate", {"by": "a", "arm": "fp8", "rate": 1.5}, "rate: a share"),
+        ("rate", {"by": "a", "arm": "fp8", "rate": "1"}, "rate: a share"),
+    ],
+)  # fmt: skip
+def test_what_cannot_hold(action, said, why):
+    """One line, and nothing changes."""
+    with pytest.raises(Unfit, match=why):
+        steer(Told(), action, said, ARMS)
+
+
+def test_rates_and_pauses_do_not_touch_each_other():
+    """Each stands until it is taken back."""
+    told = steer(Told(), "rate", {"by": "a", "arm": "fp8", "rate": 0.1}, ARMS)
+    told = steer(told, "pause", {"by": "b"}, ARMS)
+    assert (told.paused, told.rates, told.by) == (True, {"fp8": 0.1}, "b")
+    told = steer(told, "resume", {"by": "b"}, ARMS)
+    assert (told.paused, told.rates) == (False, {"fp8": 0.1})
+    assert steer(told, "rate", {"by": "a", "arm": "fp8", "rate": None}, ARMS).rates == {}
+
+
+def test_an_end_is_news_once(tmp_path):
+    """And again when it changes; people's words stay as they are."""
+    file = file_of(tmp_path / "state", "e")
+    assert tell_ended(file, "c1", {}) is False
+    assert tell_ended(file, "c1", {"fp8": "verdict: reject"})
+    assert not tell_ended(file, "c1", {"fp8": "verdict: reject"})
+    assert read(file).stopped == {"fp8": "verdict: reject"}
+    assert tell_ended(file, "c2", {"fp8": "verdict: reject"})
+    assert tell_ended(file, "c2", {})
+    assert read(file) == Told(config_hash="c2")
+
+
+def command(tmp_path: Path, capsys, *words: str, **changes) -> tuple[int, str, str]:
+    path = tmp_path / "shadow.yaml"
+    path.write_text(yaml.safe_dump(tree(tmp_path, **changes)))
+    code = run(["mirror", *words, "-c", str(path)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_command_by_the_state_folder(tmp_path, capsys):
+    """Without a control port it holds on this machine, and says so."""
+    code, out, err = command(tmp_path, capsys, "rate", "fp8", "0.1", "--by", "ann")
+    assert code == 0
+    assert "control: rate 0.5 (configured)\nfp8: rate 0.1 (said)" in out
+    assert "it holds on this machine" in err
+    code, out, err = command(tmp_path, capsys, "pause", "--by", "ann", "--reason", "deploy")
+    assert (code, out.splitlines()[0][:24]) == (0, "mirroring: paused (by an")
+    assert command(tmp_path, capsys, "rate", "fp8", "file")[1].count("configured") == 2
+    assert "mirroring: on" in command(tmp_path, capsys, "resume")[1]
+    assert "mirroring: on" in command(tmp_path, capsys, "status")[1]
+
+
+def test_the_command_by_the_port(tmp_path, capsys):
+    """Where there is one it is asked, with the token; what it refuses is one line, exit 2."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = Address("127.0.0.1", probe.getsockname()[1])
+    admin = {"control": str(address)}
+    with serving(address, lambda: app(tmp_path, Store()), "admin.control"):
+        code, out, err = command(tmp_path, capsys, "pause", admin=admin)
+        assert (code, err) == (0, "")
+        assert out.startswith("mirroring: paused")
+        follow = {"follow": f"http://{address}"}
+        code, _, err = command(tmp_path, capsys, "rate", "fp8", "7", admin=follow)
+        assert code == 2
+        assert "rate: a share from 0 to 1" in err
+    _, out, err = command(tmp_path, capsys, "resume", admin=admin)
+    assert out.startswith("mirroring: on")
+    assert "the control port is away" in err
+    code, _, err = command(tmp_path, capsys, "resume", admin=follow)
+    assert (code, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "words", [["rate"], ["rate", "fp8"], ["pause", "fp8", "1"], ["rate", "fp8", "much"], ["rate", "x", "0.1"]]
+)  # fmt: skip
+def test_a_mistake_is_one_line(tmp_path, capsys, words):
+    """Exit 2, and nothing was said."""
+    code, _, err = command(tmp_path, capsys, *words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert not file_of(tmp_path / "state", "e").exists()
+
+
+def test_which_port_is_asked(tmp_path):
+    """The followed one before our own; an address of every host means this one."""
+    token = {"token": "t" * 20}
+
+    def port(**admin):
+        return control_port(Config.model_validate(tree(tmp_path, admin={**admin, **token})))
+
+    assert port() is None
+    assert port(control="0.0.0.0:9090").url == "http://127.0.0.1:9090"
+    assert port(control="127.0.0.1:9090", follow="http://a:1").url == "http://a:1"
