@@ -9,6 +9,23 @@ from analysis.policy import Policy, policy_hash
 
 
 @dataclass(frozen=True)
+class Stop:
+    """When mirroring ends by itself.
+
+    Attributes:
+        pairs, hours, cost: bounds of one candidate; None: no such bound.
+        prices: by candidate, what a million prompt and completion tokens cost; needed for `cost`.
+        on_verdict: whether a final verdict ends it.
+    """
+
+    pairs: int | None = None
+    hours: float | None = None
+    cost: float | None = None
+    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    on_verdict: bool = True
+
+
+@dataclass(frozen=True)
 class Settings:
     """One experiment, as the analysis sees it.
 
@@ -21,7 +38,10 @@ class Settings:
         policy: thresholds and error levels.
         replicas: engine replicas of each arm, where they are stated; loads are told by replica.
         deadlines_s: each arm's deadline; what it cuts off within the slack says nothing.
+        factors: which options each arm tries out, name to level; the primary's none.
         builds: what each arm runs, in words; the n-th comparison of a build has a smaller alpha.
+        off_period_s: each stretch of so many seconds has one shadow-off window; None: none has.
+        stop: when mirroring ends by itself.
     """
 
     experiment: str
@@ -33,6 +53,11 @@ class Settings:
     builds: Mapping[str, str] = field(default_factory=dict)
     replicas: Mapping[str, int] = field(default_factory=dict)
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    attach: str = "inline"
+    """tap: the primary is a replica that the gateway's copies were sent to."""
+    off_period_s: float | None = None
+    stop: Stop = Stop()
 
     @property
     def policy_hash(self) -> str:

@@ -6,7 +6,7 @@ vocabularies. Nothing here is counted for the metrics' sake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -24,6 +24,10 @@ COUNTERS = {
     "skipped": "Eligible requests that were not, by reason.",
     "captured": "Exchanges that the stream has acknowledged.",
     "dropped": "Sampled requests without an exchange, by reason.",
+    "reached": "Requests that were written to a connection to the arm.",
+    "connect_failed": "Requests for which there was no connection to the arm in time.",
+    "breaker_open": "Requests that were not sent because the arm's breaker was open.",
+    "unsent": "Requests whose client had left before it was the arm's turn.",
 }
 SEQUENCES = {
     "high_sequence": ("shadow_sequences", "Exchange sequences given."),
@@ -32,18 +36,26 @@ SEQUENCES = {
 
 Gauges = Mapping[str, Callable[[], int]]
 """Further figures by metric name; one that ends in _total only ever rises."""
+Families = Callable[[], Iterable[Metric]]
 
 
 class _Figures(Collector):
     def __init__(
-        self, ledger: Ledger, publisher: Publisher, totals: object, further: Gauges
+        self,
+        ledger: Ledger,
+        publisher: Publisher,
+        totals: object,
+        further: Gauges,
+        families: Families,
     ) -> None:
         self._ledger, self._publisher = ledger, publisher
         self._totals, self._further = totals, further
+        self._families = families
 
     def collect(self) -> Iterator[Metric]:
         yield from _counted(self._ledger)
         yield from _relayed(self._totals)
+        yield from self._families()
         for name, read in self._further.items():
             yield _single(name, read())
         yield _single("shadow_queue_bytes", self._publisher.queued_bytes)
@@ -52,7 +64,11 @@ class _Figures(Collector):
 
 
 def exposition(
-    ledger: Ledger, publisher: Publisher, totals: object, further: Gauges | None = None
+    ledger: Ledger,
+    publisher: Publisher,
+    totals: object,
+    further: Gauges | None = None,
+    families: Families = tuple,
 ) -> Callable[[str], tuple[bytes, str]]:
     """A function from a request's Accept to (body, content type).
 
@@ -62,9 +78,10 @@ def exposition(
         totals: a dataclass with integers (shadow_relay_NAME_total; `open_…` are gauges) and
             `by_class`, answers by their status's first digit.
         further: figures of other parts.
+        families: such with labels.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(ledger, publisher, totals, further or {}))
+    registry.register(_Figures(ledger, publisher, totals, further or {}, families))
     ProcessCollector(registry=registry)
 
     def render(accept: str) -> tuple[bytes, str]:

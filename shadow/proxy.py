@@ -22,7 +22,7 @@ import structlog
 import uvloop
 
 from shadow.accounting import Ledger
-from shadow.app import Ports, serve
+from shadow.app import Ports, Proxy, until_signalled
 from shadow.config import Config, ConfigError, config_hash
 from shadow.config.ends import EmbeddedStream
 from shadow.config.kafka import KafkaStream
@@ -30,6 +30,7 @@ from shadow.config.units import Address
 from shadow.control import bind, health_app, serve_health
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
 from shadow.exposition import exposition
+from shadow.live import live
 from shadow.locks import PlaceTaken
 from shadow.metrics import Totals
 from shadow.publisher import Publisher
@@ -38,8 +39,10 @@ from shadow.shrink import shrink_value
 from shadow.stream import Message, Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
 from shadow.stream.embedded.folder import writer_place
+from shadow.stream.handover import HandoverProducer
 from shadow.stream.kafka import KafkaProducerStream
 from shadow.stream.spill import Spill
+from shadow.switch_figures import switch_figures
 
 if TYPE_CHECKING:
     from shadow.redaction.records import Veil
@@ -54,8 +57,13 @@ SWITCH_SECONDS = 0.0005
 """How long the sender thread may keep the interpreter from the loop; Python's default is 5 ms."""
 
 
-def run(config: Config, worker: str) -> int:
+def run(config: Config, worker: str, path: Path | None = None) -> int:
     """Run one worker until it is told to end, then drain; 0.
+
+    Args:
+        config: what it is told.
+        worker: its place.
+        path: the configuration's file, to hear of its changes.
 
     Raises:
         ConfigError: it cannot start as it was told to: a port or the worker's place is taken, a
@@ -70,14 +78,19 @@ def run(config: Config, worker: str) -> int:
         stream = _Stream(config, worker, ledger)
         publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
         try:
-            uvloop.run(_serve(config, ledger, publisher, stream, health))
+            uvloop.run(_serve(config, path, ledger, publisher, stream, health))
         finally:
             ledger.close(published=publisher.close(PUBLISHER_SECONDS))
     return 0
 
 
 async def _serve(
-    config: Config, ledger: Ledger, publisher: Publisher, stream: _Stream, bound: socket
+    config: Config,
+    path: Path | None,
+    ledger: Ledger,
+    publisher: Publisher,
+    stream: _Stream,
+    bound: socket,
 ) -> None:
     totals, started = Totals(), asyncio.Event()
     veil = veil_of(config.redaction, publisher.hurried)
@@ -86,12 +99,15 @@ async def _serve(
         **_redactions(veil),
         "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger),
     }
-    render = exposition(ledger, publisher, totals, further)
+    proxy = Proxy(config, Ports(ledger, publisher, totals, veil=veil))
+    mirror = proxy.mirror
+    render = exposition(ledger, publisher, totals, further, lambda: switch_figures(mirror))
     health = await serve_health(
         health_app(publisher, started.is_set, render, lambda: stream.away), bound
     )
     try:
-        await serve(config, Ports(ledger, publisher, totals, veil=veil), started)
+        with live(mirror, config, path):
+            await until_signalled(proxy, started)
     except OSError as error:
         if started.is_set():
             raise
@@ -104,12 +120,17 @@ class _Stream:
     """Makes the stream's producer and reads its figures, which any thread may."""
 
     def __init__(self, config: Config, worker: str, ledger: Ledger) -> None:
+        self._measures = config.measure_folder if config.capture == "measures" else None
+        self._handover: HandoverProducer | None = None
         self._settings, self._worker, self._ledger = config.stream, worker, ledger
         self._embedded: EmbeddedProducer | None = None
         self._spill: Spill | None = None
 
     def connect(self) -> Producer:
         settings, worker = self._settings, self._worker
+        if self._measures is not None:  # what stands on a disk was measured before
+            self._handover = HandoverProducer(self._measures, worker)
+            return self._handover
         if isinstance(settings, KafkaStream):
             remote, said = KafkaProducerStream(settings.settings()), settings.kafka
             folder, most = said.spill / worker, said.spill_bytes
@@ -135,6 +156,12 @@ class _Stream:
 
     def figures(self) -> dict[str, Callable[[], int]]:
         """Name → reading, for /metrics."""
+        if self._measures is not None:
+            return {
+                "shadow_spooled_records": lambda: (
+                    self._handover.spooled() if self._handover else 0
+                )
+            }
         if isinstance(self._settings, KafkaStream):
             return {
                 "shadow_spooled_records": lambda: self._spill.spooled() if self._spill else 0,
@@ -178,7 +205,7 @@ def _ledger(config: Config, worker: str) -> tuple[Ledger, list[Accounting]]:
 
 def _refuse_a_second_writer(config: Config, worker: str) -> None:
     """Another proxy on the same partition: nothing of ours could ever be stored there."""
-    if not isinstance(config.stream, EmbeddedStream):
+    if not isinstance(config.stream, EmbeddedStream) or config.capture == "measures":
         return
     try:
         os.close(writer_place(config.stream.embedded, worker))

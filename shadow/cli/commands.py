@@ -27,6 +27,16 @@ config_option = click.option(
 )
 
 
+def seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
+    """An option that is a duration: 90s, 30m, 2h."""
+    from analysis.amounts import duration
+
+    try:
+        return None if value is None else duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line.
 
@@ -92,6 +102,15 @@ def collect(config_path: Path) -> int:
 
 @cli.command()
 @config_option
+def measure(config_path: Path) -> int:
+    """With `capture: measures`: read what the proxies of this host captured, publish figures."""
+    from shadow.cli.services import measure as start
+
+    return start(read_config(config_path))
+
+
+@cli.command()
+@config_option
 def analyze(config_path: Path) -> int:
     """Run the analysis: pair, compare, judge, again and again."""
     from shadow.cli.services import analyze as start
@@ -140,11 +159,19 @@ def report(config_path: Path, experiment: str | None, form: str, output: Path | 
     show_default=True,
     help="One line to read, or JSON for programs.",
 )
-def gate(config_path: Path, candidate: str | None, form: str) -> int:
+@click.option(
+    "--wait", callback=seconds, help="While it holds, look again for so long (30m), then exit 3."
+)
+@click.option(
+    "--max-age", callback=seconds, help="Hold where the verdict is older than this (10m)."
+)
+def gate(
+    config_path: Path, candidate: str | None, form: str, wait: float | None, max_age: float | None
+) -> int:
     """Print the verdict and exit with it: 0 promote, 1 reject, 3 hold."""
     from shadow.cli.reading import gate as start
 
-    return start(read_config(config_path), candidate, form)
+    return start(read_config(config_path), candidate, form, wait or 0.0, max_age)
 
 
 @cli.command()
@@ -236,6 +263,25 @@ def waive(
     from shadow.cli.waiving import waive as start
 
     return start(read_config(config_path), metric, who, reason, until, candidate)
+
+
+@cli.command()
+@config_option
+@click.argument("action", type=click.Choice(["status", "pause", "resume", "rate"]))
+@click.argument("arm", required=False)
+@click.argument("share", required=False)
+@click.option("--by", "who", help="Who says it.  [default: the user]")
+@click.option("--reason", default="", help="Why.")
+def mirror(
+    config_path: Path, action: str, arm: str | None, share: str | None, who: str | None, reason: str
+) -> int:
+    """Steer mirroring while it runs: {status|pause|resume|rate}; rate takes [ARM] and [SHARE].
+
+    A SHARE of 0 to 1 stands instead of the arm's `sample`; `file` takes the configuration's again.
+    """
+    from shadow.cli.steering import mirror as start
+
+    return start(read_config(config_path), action, arm, share, who, reason)
 
 
 @cli.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from analysis.policy import Policy, policy_hash
-from analysis.settings import Settings
+from analysis.settings import Settings, Stop
 from shadow.cli.settings import store_settings
 from shadow.config import Config, ConfigError, comparison_id, config_hash, load
 from shadow.config.ends import EmbeddedStore
@@ -21,8 +22,11 @@ from shadow.config.units import show_duration
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
+    from analysis.gate import Answer
+
 HOLD = 3
 USAGE = 2
+LOOK_AGAIN_S = 2.0
 NOT_MIGRATED = frozenset({60, 81})
 """ClickHouse's codes for an unknown table or database: nothing was collected yet."""
 
@@ -54,7 +58,7 @@ def _policy(config: Config) -> Policy:
 def analysis_settings(config: Config) -> Settings:
     """What the analysis is told of a configuration: names and identities, nothing else."""
     policy = read_policy(config)
-    builds = {name: arm.build for name, arm in config.arms.items()}
+    arms = {"primary": config.primary, **config.arms}
     measured = config_hash(config)
     return Settings(
         experiment=config.experiment,
@@ -63,14 +67,28 @@ def analysis_settings(config: Config) -> Settings:
         control=config.control,
         comparisons={arm: _comparison(config, arm, measured, policy) for arm in config.arms},
         policy=policy,
-        builds=builds,
+        builds={name: arm.build for name, arm in arms.items()},
+        factors={name: arm.factors for name, arm in config.arms.items()},
+        attach=config.attach,
         replicas={
             name: upstream.replicas
-            for name, upstream in {"primary": config.primary, **config.arms}.items()
+            for name, upstream in arms.items()
             if upstream.replicas is not None
         },
         deadlines_s={name: arm.deadline for name, arm in config.arms.items()},
+        off_period_s=None if config.isolation == "off" else config.isolation.period_s,
+        stop=_stop(config),
     )
+
+
+def _stop(config: Config) -> Stop:
+    said = config.stop_at
+    prices = {
+        name: (arm.price.prompt_per_million, arm.price.completion_per_million)
+        for name, arm in config.arms.items()
+        if arm.price is not None
+    }
+    return Stop(said.pairs, said.hours, said.cost, prices, said.on_verdict == "stop")
 
 
 def _comparison(config: Config, arm: str, measured: str, policy: Policy) -> str:
@@ -147,6 +165,8 @@ def report(config: Config, experiment: str | None, form: str, output: Path | Non
     from analysis.report import markdown
 
     document, why = read_store(config, _comparison_of(config, experiment))
+    if document is None and experiment not in {None, config.experiment}:
+        why = _unknown(config, experiment or "", why)
     if document is None:
         click.echo(f"shadow report: {why}", err=True)
         return HOLD
@@ -167,14 +187,51 @@ def _comparison_of(
     return lambda client: recorded(client, experiment)
 
 
-def gate(config: Config, candidate: str | None, form: str) -> int:
-    """The stored verdict as exit status; hold where none can be had, with the reason."""
+def _unknown(config: Config, experiment: str, why: str) -> str:
+    """Why there is nothing of another experiment; the store's reason where it cannot be read."""
+    from analysis.recorded import unknown
+
+    found, away = read_store(config, lambda client: {"why": unknown(client, experiment)})
+    if found is None:
+        return why if away == why else away
+    return str(found["why"])
+
+
+def gate(
+    config: Config,
+    candidate: str | None,
+    form: str,
+    wait_s: float = 0.0,
+    max_age_s: float | None = None,
+) -> int:
+    """The stored verdict as exit status; hold where none can be had, with the reason.
+
+    Args:
+        config: names the store and the experiment.
+        candidate: which; required where there are several.
+        form: text, or json.
+        wait_s: how long to look again while it holds.
+        max_age_s: a verdict that was judged longer ago holds.
+    """
+    until_s = time.monotonic() + wait_s
+    said = _gate(config, candidate, form, max_age_s)
+    while said.code == HOLD and time.monotonic() < until_s:
+        time.sleep(min(LOOK_AGAIN_S, max(until_s - time.monotonic(), 0)))
+        said = _gate(config, candidate, form, max_age_s)
+    click.echo(said.line, err=said.code == USAGE)
+    return said.code
+
+
+def _gate(config: Config, candidate: str | None, form: str, max_age_s: float | None) -> Answer:
     from analysis.answers import stored
+    from analysis.gate import aged
     from analysis.gate import gate as answer
 
     settings = analysis_settings(config)
     document, why = read_store(config, lambda client: stored(client, settings))
-    said = answer(
+    if max_age_s is not None:
+        document = aged(document, time.time(), max_age_s)
+    return answer(
         document,
         candidate,
         "json" if form == "json" else "text",
@@ -182,8 +239,6 @@ def gate(config: Config, candidate: str | None, form: str) -> int:
         known=config.candidates,
         experiment=config.experiment,
     )
-    click.echo(said.line, err=said.code == USAGE)
-    return said.code
 
 
 def read_store(

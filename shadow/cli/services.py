@@ -18,11 +18,12 @@ from shadow.config.consistency import consistent
 from shadow.supervise import SUPERVISED, Service, supervise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 PUBLISHER_GRACE_S = 15.0
 COLLECTOR_GRACE_S = 15.0
 ANALYSIS_GRACE_S = 15.0
+MEASURE_GRACE_S = 15.0
 SPARE_S = 5.0
 """On top of each grace, so that a service's own bound is met before the supervisor's."""
 
@@ -39,7 +40,18 @@ def show_config(config: Config) -> int:
 
     read_policy(config)
     click.echo(yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True), nl=False)
+    for line in _parts(config):
+        click.echo(f"# {line}")
     return 0
+
+
+def _parts(config: Config) -> Iterator[str]:
+    """What each worker may give an arm of its limits."""
+    for name, arm in config.arms.items():
+        limits = arm.limits.model_dump(exclude_none=True)
+        for key, value in limits.items():
+            part = f"{value / config.workers:.6g}"
+            yield f"each of {config.workers} workers gives arms.{name}: {key} {part}"
 
 
 def private() -> None:
@@ -68,6 +80,7 @@ def up(path: Path, config: Config) -> int:
     return supervise(
         [
             *_workers(path, config),
+            *_measure(path, config),
             Service("analysis", _argv("analyze", path), ANALYSIS_GRACE_S + SPARE_S),
             Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
         ]
@@ -78,10 +91,11 @@ def proxy(path: Path, config: Config, worker: int | None) -> int:
     """One worker in this process, or several under a supervisor."""
     if worker is None and config.workers > 1:
         return supervise(_workers(path, config))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is heard: a worker is not ended by it
     from shadow.proxy import run
 
     private()
-    return run(config, str(worker or 0))
+    return run(config, str(worker or 0), path)
 
 
 def collect(config: Config) -> int:
@@ -102,25 +116,53 @@ def analyze(config: Config) -> int:
     """The analysis in this process."""
     from analysis.api import api
     from analysis.service import Status, run
+    from analysis.stopping import stopper
     from shadow.cli.health import analysis_health
     from shadow.cli.reading import analysis_settings, connect
     from shadow.cli.serving import serving
+    from shadow.cli.steering import add_mirror, tell_ended
+    from shadow.steering import file_of
 
     _die_with_supervisor()
     settings, status, admin = analysis_settings(config), Status(), config.admin
     settle_s = ANALYSIS_GRACE_S - SPARE_S if SUPERVISED in os.environ else 0.0
+    file = file_of(config.state, config.experiment)
     reports = api(settings, lambda: connect(config), admin.token)
+    add_mirror(reports, file, config, lambda: connect(config))
     with (
         serving(admin.analysis, lambda: analysis_health(status), "admin.analysis"),
         serving(admin.control, lambda: reports, "admin.control"),
     ):
-        return run(settings, lambda: connect(config), settle_s=settle_s, status=status)
+        return run(
+            settings,
+            lambda: connect(config),
+            settle_s=settle_s,
+            status=status,
+            then=stopper(settings, lambda ended: tell_ended(file, settings.config_hash, ended)),
+        )
+
+
+def measure(config: Config) -> int:
+    """The process that measures, of this host's proxies."""
+    from collector.measuring import run
+    from shadow.cli.settings import measure_settings
+
+    private()
+    _die_with_supervisor()
+    return run(measure_settings(config))
+
+
+def _measure(path: Path, config: Config) -> list[Service]:
+    """It ends after the proxies: they hand it all they have, and before the collector."""
+    if config.capture != "measures":
+        return []
+    return [Service("measure", _argv("measure", path), MEASURE_GRACE_S + SPARE_S)]
 
 
 def _workers(path: Path, config: Config) -> list[Service]:
     grace = config.drain + PUBLISHER_GRACE_S + SPARE_S
     return [
-        Service(f"proxy {n}", _argv("proxy", path, "--worker", str(n)), grace)
+        Service(f"proxy {n}", _argv("proxy", path, "--worker", str(n)), grace, hears_hangup=True)
         for n in range(config.workers)
     ]
 

@@ -10,6 +10,7 @@ from shadow.config.ends import ClickHouseStore
 from shadow.config.kafka import KafkaStream
 
 if TYPE_CHECKING:
+    from collector.measuring import Settings as MeasureSettings
     from collector.settings import Embedded, Settings
     from collector.store import StoreSettings
     from collector.tokenizer import CountTokens
@@ -33,6 +34,25 @@ def collector_settings(config: Config) -> Settings:
         count_tokens=_tokenizers(config),
         bad_records=config.limits.bad_records,
     )
+
+
+def measure_settings(config: Config) -> MeasureSettings:
+    """What `shadow measure` is told.
+
+    Raises:
+        ConfigError: the configuration captures texts, or a tokenizer cannot be had.
+    """
+    from collector.measuring import Settings, ToKafka, ToLog
+
+    if config.capture != "measures":
+        raise ConfigError(f"capture: {config.capture}: nothing to measure; it is for measures")
+    said = config.stream
+    stream: ToLog | ToKafka
+    if isinstance(said, KafkaStream):
+        stream = ToKafka(said.settings(), said.kafka.spill, said.kafka.spill_bytes)
+    else:
+        stream = ToLog(said.embedded, said.max_bytes, said.max_age)
+    return Settings(config.measure_folder, stream, _tokenizers(config))
 
 
 def _tokenizers(config: Config) -> dict[str, CountTokens]:
