@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from analysis.accounting import Account
+from analysis.answered import answered
 from analysis.behind import behind
 from analysis.closing import Progress
+from analysis.cost import mirroring_cost
 from analysis.engines import identified
 from analysis.evidence import Rewritten
 from analysis.report import document
@@ -41,6 +43,8 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
         {name: one.part for name, one in judged.items()},
         {name: one.counted for name, one in judged.items()},
         accounts,
+        answered(client, settings),
+        {"mirroring": mirroring_cost(client, settings, time.time_ns())},
     )
 
 

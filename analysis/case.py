@@ -10,6 +10,32 @@ from analysis.waivers import Waiver
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Pairs of one candidate against the primary, over all its windows.
+
+    Attributes:
+        sampled: all that were sampled since the comparison began.
+        complete: judged.
+        pending: neither stored, dropped nor lost yet: as the accounting counts it.
+        excluded: by reason.
+        late: exchanges that arrived after their window had been built.
+        from_s, until_s: the windows' begin and end, seconds since 1970.
+        undefined: judged pairs of which some metrics are undefined, by reason.
+        waiting: stored, in windows that are not closed yet.
+    """
+
+    sampled: int = 0
+    complete: int = 0
+    pending: int = 0
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    late: int = 0
+    from_s: int | None = None
+    until_s: int | None = None
+    undefined: Mapping[str, int] = field(default_factory=dict)
+    waiting: int = 0
+
+
+@dataclass(frozen=True)
 class Evidence:
     """All that a verdict on one candidate rests on.
 
@@ -32,6 +58,8 @@ class Evidence:
         notes: further things that a reader should know.
         incomparable: METRIC.STATISTIC -> why its missing data are no gap of measuring.
         changed: what started this comparison anew; None for the first of a build.
+        counted: how many pairs there are, for whom none could be judged.
+        rejected_ns: when it was rejected first, or now (UTC, ns); None: nothing is written down.
     """
 
     candidate: str
@@ -52,6 +80,8 @@ class Evidence:
     notes: tuple[str, ...] = ()
     incomparable: Mapping[str, str] = field(default_factory=dict)
     changed: str | None = None
+    counted: Counted = Counted()
+    rejected_ns: int | None = None
 
     def reference_of(self, name: str) -> str:
         """What a METRIC.STATISTIC is judged against."""

@@ -76,7 +76,7 @@ def merged(periods: Iterable[Period]) -> list[Period]:
 def mirroring_cost(client: Client, settings: Settings, now_ns: int) -> dict[str, Any]:
     """The part `mirroring` of report.json's `cost`, over the seven days before `now_ns` (UTC)."""
     if settings.off_period_s is None:
-        return {"reason": "not known: `isolation: off` leaves no time without mirroring"}
+        return {"reason": "not known: `isolation: off`, or a tap, leaves no time without mirroring"}
     parameters = {
         "experiment": settings.experiment,
         "config_hash": settings.config_hash,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from analysis.accounting import NO_GAP, Account, coverage
+from analysis.case import Counted
 from analysis.comparison import Start
 from analysis.queries import sql
-from analysis.report.document import Counted
 from analysis.settings import Settings
 from analysis.windows import PRIMARY
 
@@ -25,14 +25,15 @@ def counted_pairs(
         sql("pair_totals"), parameters={**scope, "reference": PRIMARY}
     ).result_rows[0]
     ((late,),) = client.query(sql("late"), parameters=scope).result_rows
-    dropped = account.dropped_total - (start.dropped if start else 0)
+    dropped = max(account.dropped_total - (start.dropped if start else 0), 0)
     lost = max(account.lost - (start.lost if start else 0), 0)
     captured = account.captured - (start.captured if start else 0)
-    pending = account.pending + max(captured - held, 0)
+    waiting = max(captured - held, 0)
     counted = Counted(
-        sampled=held + dropped + lost + pending,
+        sampled=held + dropped + lost + account.pending + waiting,
         complete=judged,
-        pending=pending,
+        pending=account.pending,
+        waiting=waiting,
         excluded=excluded,
         undefined=undefined,
         late=late,

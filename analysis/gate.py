@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 EXIT = {"promote": 0, "reject": 1, "hold": 3}
@@ -62,6 +63,28 @@ def gate(
         "waivers": parts[name].get("waivers", {}),
     }
     return _answer(facts, form)
+
+
+def aged(report: Mapping[str, Any] | None, now_s: float, most_s: float) -> dict[str, Any] | None:
+    """The report with every verdict held that was judged longer ago than this.
+
+    Args:
+        report: of verdicts that were written.
+        now_s: the wall clock, seconds since 1970.
+        most_s: how old a verdict may be.
+    """
+    if report is None:
+        return None
+    parts = {name: _aged(part, now_s, most_s) for name, part in report["candidates"].items()}
+    return {**report, "candidates": parts}
+
+
+def _aged(part: Mapping[str, Any], now_s: float, most_s: float) -> dict[str, Any]:
+    age_s = now_s - datetime.fromisoformat(part["judged_at"]).timestamp()
+    if age_s <= most_s:
+        return dict(part)
+    reason = f"the verdict ({part['verdict']}) is {age_s:.0f} s old, older than {most_s:g} s"
+    return {**part, "verdict": "hold", "reason": reason}
 
 
 def _answer(facts: Mapping[str, Any], form: str) -> Answer:

@@ -99,7 +99,7 @@ def _conclusions(
         yield "reject", " ".join(reading.sentence for reading in critical)
     anew = f"{evidence.changed}; " if evidence.changed else ""
     if not any(reading.sample for reading in judged):
-        yield "hold", f"{anew}no data yet" if judged else "no metric is gated"
+        yield "hold", f"{anew}{_nothing(policy, evidence, judged)}"
     if broken:
         yield "hold", "; ".join(broken)
     if fails:
@@ -110,3 +110,29 @@ def _conclusions(
     if evidence.span_s < policy.min_span:
         yield "hold", f"every metric passes; min_span asks for {policy.min_span:g} s of arrivals"
     yield "promote", "every gated metric is within its margin"
+
+
+def _nothing(policy: Policy, evidence: Evidence, judged: list[Reading]) -> str:
+    """Why there is no figure at all: what there is instead."""
+    counted = evidence.counted
+    if not judged:
+        return _not_gated(evidence)
+    if counted.complete:
+        return f"no gated metric fills a block yet: {counted.complete:,} pairs so far"
+    warm_up = counted.excluded.get("warm_up", 0)
+    if warm_up and warm_up == sum(counted.excluded.values()):
+        return f"no data yet: warm-up, {warm_up:,} of {policy.warm_up.pairs:,} pairs"
+    if counted.excluded:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in counted.excluded.items())
+        return f"no pair could be judged: {reasons}"
+    if counted.waiting or counted.pending:
+        return f"no data yet: {counted.waiting + counted.pending:,} requests wait for their window"
+    return "no data yet"
+
+
+def _not_gated(evidence: Evidence) -> str:
+    if evidence.waived:
+        return "no metric is gated: what the policy gates is waived or was not measured"
+    if evidence.absent:
+        return f"no metric is gated: nothing measured {', '.join(sorted(evidence.absent))}"
+    return "no metric is gated"

@@ -24,6 +24,8 @@ LOOK_BACK_NS = 3600 * 10**9
 """Late arrivals are looked for in the last hour at every look, and everywhere at first and last."""
 JUDGE_EVERY_NS = 15 * 10**9
 """Without new windows it is judged again after this long; an unchanged verdict is written then."""
+STALE_NS = 60 * 10**9
+"""An unchanged verdict is written again after this long: its age says that it was judged anew."""
 
 log = structlog.get_logger("analysis")
 
@@ -110,7 +112,8 @@ def _judge_one(
     judged = judge_now(client, settings, candidate, state.accounts, last, now_ns)
     if last is not None and judged.judgement.verdict == last.verdict:
         due = whole or now_ns - last.at_ns >= JUDGE_EVERY_NS
-        if not due or judged.part == last.part:
+        stale = now_ns - last.at_ns >= STALE_NS
+        if not due or (judged.part == last.part and not stale):
             return
     write(client, settings, candidate, judged, now_ns)
     log.info("verdict", candidate=candidate, verdict=judged.judgement.verdict)

@@ -21,6 +21,15 @@ def experiments(client: Client) -> list[str]:
     return [str(name) for (name,) in client.query(sql("experiments")).result_rows]
 
 
+def unknown(client: Client, experiment: str) -> str:
+    """Why there is no report of an experiment, and which ones there are."""
+    known = experiments(client)
+    if experiment in known:
+        return f"{experiment} has no verdict yet"
+    there = f"there are: {', '.join(known)}" if known else "the store has none"
+    return f"no experiment is named {experiment}; {there}"
+
+
 def recorded(client: Client, experiment: str) -> dict[str, Any] | None:
     """report.json of the experiment's last written verdicts; None where none was written.
 

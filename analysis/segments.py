@@ -17,6 +17,7 @@ from analysis.judge import Judgement
 from analysis.policy import Policy
 from analysis.scale import change, delta, unit
 from analysis.statistics.multiplicity import e_bh
+from analysis.words import plain
 
 FALSE_SHARE = 0.1
 """The share of false ones among the parts that are named, in expectation."""
@@ -108,5 +109,5 @@ def _disagreement(found: list[dict[str, Any]], judgement: Judgement) -> str | No
 
 def sentence(one: Mapping[str, Any]) -> str:
     """`e2e.p95 where model is m: +12.0 %`."""
-    where = f"{one['metric']} where {one['segment']} is {one['value']}"
+    where = f"{one['metric']} where {one['segment']} is {plain(one['value'])}"
     return f"{where}: {change(one['delta'], one['unit'])}"

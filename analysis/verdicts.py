@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analysis.accounting import Account
-from analysis.case import Evidence
+from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
 from analysis.counted import counted_pairs, loads
@@ -19,7 +19,7 @@ from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
 from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
 from analysis.recent import recent
-from analysis.report.document import Counted, candidate_part
+from analysis.report.document import candidate_part
 from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.waivers import active
@@ -100,6 +100,8 @@ def judge_now(
         by_replica={candidate, reference} <= settings.replicas.keys(),
         incomparable=_incomparable(settings, counted),
         changed=_changed(starts, settings.comparisons[candidate]),
+        counted=counted,
+        rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
     )
     judgement = judge(settings.policy, evidence, REPORTED)
     parts = _in_parts(client, settings, candidate, reference, judgement) if in_parts else None

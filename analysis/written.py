@@ -40,6 +40,8 @@ class Written:
     part: Mapping[str, Any]
     at_ns: int
     rejected: str | None
+    rejected_ns: int | None = None
+    """When it was rejected first (UTC, ns)."""
     rejected_by: frozenset[str] = frozenset()
     """The metrics that the first reject was for."""
 
@@ -49,9 +51,10 @@ def written(client: Client, settings: Settings, candidate: str) -> Written | Non
     rows = client.query(sql("last_verdict"), parameters=settings.scope(candidate)).result_rows
     if not rows:
         return None
-    verdict, reason, part, at_ns, rejected, rejected_part = rows[0]
+    verdict, reason, part, at_ns, rejected, rejected_part, rejected_ns = rows[0]
     by = _failed(json.loads(rejected_part)) if rejected else frozenset[str]()
-    return Written(verdict, reason, json.loads(part), at_ns, rejected or None, by)
+    since_ns = rejected_ns if rejected else None
+    return Written(verdict, reason, json.loads(part), at_ns, rejected or None, since_ns, by)
 
 
 def _failed(part: Mapping[str, Any]) -> frozenset[str]:

@@ -48,7 +48,11 @@ class Arranged:
         """One window a block; what is not named is 0."""
         n = self.summed(np.ones(len(self.block)))
         columns: dict[str, Floats] = dict.fromkeys(Windows.__dataclass_fields__, 0 * n)
-        columns |= {"n": n, "sum_w": self.summed(self.weight)}
+        columns |= {
+            "n": n,
+            "sum_w": self.summed(self.weight),
+            "sum_w2": self.summed(self.weight**2),
+        }
         columns |= {name: self.summed(values) for name, values in sums.items()}
         return Windows(**{**columns, "starts": self._begins_s()})  # type: ignore[arg-type]
 
@@ -105,11 +109,9 @@ def share_sample(of: Arranged, bad: Floats, reference_bad: Floats) -> Sample:
     """The difference of two shares; both sides 0 or 1."""
     made = of.windows(
         sum_wd=of.weight * (bad - reference_bad),
+        sum_wd2=of.weight * (bad != reference_bad),
         numerator=of.weight * bad,
         reference_numerator=of.weight * reference_bad,
-        n_plus=bad * (1 - reference_bad),
-        n_minus=(1 - bad) * reference_bad,
-        n_zero=1.0 * (bad == reference_bad),
     )
     return share_difference(made, of.numbers, of.span_s)
 

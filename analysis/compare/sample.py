@@ -24,14 +24,13 @@ class Windows:
     starts: Ints
     n: Floats
     sum_w: Floats
+    sum_w2: Floats
     sum_wd: Floats
+    sum_wd2: Floats
     numerator: Floats
     denominator: Floats
     reference_numerator: Floats
     reference_denominator: Floats
-    n_plus: Floats
-    n_minus: Floats
-    n_zero: Floats
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -15,19 +15,19 @@ def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
 
     A block's variance is at least p̃(1-p̃)/m, p̃ = (bad + 2)/(pairs + 4) over all pairs, bad
     those that differ, m pairs a block: no failure at all, or nothing else, is no certainty.
-    The betting bounds read the counts: they hold for equal weights, and near them for others.
+    Pairs are Kish's effective ones here, (Σw)²/Σw², and so are the counts that betting reads: with
+    equal weights they are what was counted, with others the bets hold nearly.
 
     Args:
-        windows: all of them in full blocks; sum_wd = Σ wZ, numerators Σ w·1{…}.
+        windows: all of them in full blocks; sum_wd = Σ wZ, sum_wd2 = Σ w|Z|, numerators Σ w·1{…}.
         block: each window's block, shape (W,).
         span_s: as in `Sample`.
     """
-    pairs, weight = float(windows.n.sum()), float(windows.sum_w.sum())
-    plus, minus, zero = (
-        float(count.sum()) for count in (windows.n_plus, windows.n_minus, windows.n_zero)
-    )
+    weight = float(windows.sum_w.sum())
+    kish = weight**2 / float(windows.sum_w2.sum())
+    counts = _counts(windows, kish / weight)
     estimate = float(windows.sum_wd.sum()) / weight
-    smoothed = (plus + minus + 2) / (pairs + 4)
+    smoothed = (counts[0] + counts[1] + 2) / (kish + 4)
     influence = windows.sum_wd - estimate * windows.sum_w
     weights, bad, excess = (
         np.bincount(block, weights=column)
@@ -37,11 +37,11 @@ def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
         estimate=estimate,
         value=float(windows.numerator.sum()) / weight,
         reference_value=float(windows.reference_numerator.sum()) / weight,
-        pairs=pairs,
+        pairs=float(windows.n.sum()),
         span_s=span_s,
         influences=per_block(influence, windows.sum_w, block),
-        floor=smoothed * (1 - smoothed) * (int(block.max()) + 1) / pairs,
-        counts=(plus, minus, zero),
+        floor=smoothed * (1 - smoothed) * (int(block.max()) + 1) / kish,
+        counts=counts,
         value_range=bernstein_range(_clipped(bad / weights), RANGE_ALPHA),
         excess=excess / weights,
         begins_s=windows.starts[np.unique(block, return_index=True)[1]],
@@ -51,3 +51,10 @@ def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
 def _clipped(shares: Floats) -> Floats:
     """Rounding leaves a share of weights a little outside of [0, 1]."""
     return np.clip(shares, 0.0, 1.0)
+
+
+def _counts(windows: Windows, scale: float) -> tuple[float, float, float]:
+    """n₊, n₋, n₀ by weight, in effective pairs."""
+    differ, net = float(windows.sum_wd2.sum()), float(windows.sum_wd.sum())
+    plus, minus = max(differ + net, 0.0) / 2 * scale, max(differ - net, 0.0) / 2 * scale
+    return plus, minus, max(float(windows.sum_w.sum()) * scale - plus - minus, 0.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.case import Evidence
+from analysis.case import Counted, Evidence
 from analysis.judge import judge
 from analysis.metrics import Kind, metrics
 from analysis.pair_file.parts import parts_of, samples_of
@@ -23,7 +23,7 @@ from analysis.pair_file.samples import (
     tokens_per_s_by,
 )
 from analysis.policy import Policy
-from analysis.report.document import Counted, candidate_part, document
+from analysis.report.document import candidate_part, document
 from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.verdicts import REPORTED
@@ -95,6 +95,7 @@ def _judged(
         loads=_loads(pairs, who, span_s, controlled=bool(controlled)),
         tap=(tap.expected, tap.received) if tap else None,
         notes=_notes(pairs),
+        counted=counted,
     )
     judgement = judge(policy, evidence, tuple(name for name in REPORTED if name in present))
     sides = CANDIDATE, CONTROL if controlled else PRIMARY

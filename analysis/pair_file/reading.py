@@ -17,6 +17,9 @@ SIDES = 3
 """Primary, candidate, control."""
 ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
 """Keys that hold something else than one metric's three values."""
+MOST_WEIGHT = 1e6
+"""One pair in a million: whoever weighs more than that speaks for all others."""
+MOST_COUNT = 10**12
 YEAR_2100_S = 4_102_444_800
 NOT_NEGATIVE = "wants three values, each a number that is not negative or null"
 TWO_COUNTS = "wants expected and received, two counts"
@@ -127,7 +130,7 @@ def _tap(tree: Any, *, first: bool) -> Tap:
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value <= MOST_COUNT:
         raise _Wrong(f"tap: {TWO_COUNTS}")
     return value
 
@@ -138,8 +141,8 @@ def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Mapping[str, Kind
     at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
     if not 0 <= at_s < YEAR_2100_S:
         raise _Wrong("at: wants seconds since 1970, UTC (are these milliseconds?)")
-    if weight <= 0:
-        raise _Wrong("weight: must be above 0")
+    if not 0 < weight <= MOST_WEIGHT:
+        raise _Wrong(f"weight: must be above 0, and {MOST_WEIGHT:,.0f} at most")
     values = {
         key: _sides(key, value, known.get(key))
         for key, value in tree.items()
@@ -165,6 +168,8 @@ def _word(tree: dict[str, Any], key: str) -> str:
     value = tree.get(key)
     if not isinstance(value, str) or not value:
         raise _Wrong(f"{key}: must be stated, as a text")
+    if not value.isprintable():
+        raise _Wrong(f"{key}: has characters that cannot be printed")
     return value
 
 

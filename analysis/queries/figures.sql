@@ -4,14 +4,13 @@ SELECT
     toInt64(toUnixTimestamp(`window`)) AS starts,
     toFloat64(n) AS n,
     sum_w,
+    sum_w2,
     sum_wd,
+    sum_wd2,
     numerator,
     denominator,
     reference_numerator,
-    reference_denominator,
-    toFloat64(n_plus) AS n_plus,
-    toFloat64(n_minus) AS n_minus,
-    toFloat64(n_zero) AS n_zero
+    reference_denominator
 FROM windows
 WHERE experiment = {experiment:String}
     AND comparison = {comparison:String}

@@ -12,8 +12,9 @@ KEYS = {
     "or a difference of shares (unit share)",
     "interval": "the two bounds that decide, valid whenever one looks: the bound on the bad side "
     "must cross the margin to fail, the one on the good side must be within it to pass",
-    "mean": "of a time: the mean over pairs of ln(this / reference), each at most a factor of 10; "
-    "the values beside it are geometric means",
+    "mean": "of a time: the mean over pairs of ln(this / reference), each at most a factor of 10, "
+    "as which a failed side counts; the values beside it are geometric means of finished answers; "
+    "where more than 5 % of the pairs failed on one side, there is no figure",
     "quantile": "of a time: the ratio of both arms' quantiles over the same requests",
     "ratio": "the ratio of both arms' ratios of sums",
     "rate": "the share of requests; the difference is taken request by request",
@@ -26,6 +27,13 @@ KEYS = {
     "blocks": "slices of arrival time, the unit of the statistics; effective_blocks is what they "
     "are worth under their autocorrelation",
     "coverage": "pairs whose outcome is known on both sides / sampled requests whose time has come",
+    "pending": "sampled, and neither stored, dropped nor lost yet; what is stored in windows that "
+    "are still open is `waiting`",
+    "candidate_range": "where the candidate's own value lies, at the 5 % level, whenever one "
+    "looks: of quantiles by ranks (for independent requests), of shares by blocks; no verdict "
+    "rests on it",
+    "outage": "a candidate that is down, and stays down, fails `failure.rate` by that alone: "
+    "docs/statistics.md says after how many blocks",
     "load": "equal latency at the mirrored load says nothing of capacity at another load; "
     "a candidate that gets a share of the traffic is compared at that share",
 }

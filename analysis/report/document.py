@@ -4,34 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from analysis.accounting import Account
-from analysis.case import Evidence
+from analysis.case import Counted, Evidence
+from analysis.compare.sample import Sample
 from analysis.judge import Judgement
 from analysis.reading import Reading
 from analysis.report.definitions import definitions
+from analysis.report.factors import factors
 from analysis.scale import delta, interval, unit
 from analysis.settings import Settings
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Pairs of one candidate against the primary, over all its windows."""
-
-    sampled: int = 0
-    complete: int = 0
-    pending: int = 0
-    excluded: Mapping[str, int] = field(default_factory=dict)
-    late: int = 0
-    from_s: int | None = None
-    until_s: int | None = None
-    undefined: Mapping[str, int] = field(default_factory=dict)
-    """Judged pairs of which some metrics are undefined, by reason."""
 
 
 def candidate_part(
@@ -51,10 +37,12 @@ def candidate_part(
             "complete": counted.complete,
             "excluded": sum(counted.excluded.values()),
             "pending": counted.pending,
+            "waiting": counted.waiting,
             "late": counted.late,
         },
         "reference": evidence.reference,
         "attempt": evidence.attempt,
+        "rejected_since": _rejected_since(evidence, judgement),
         "preconditions": list(judgement.preconditions),
         "warnings": list(judgement.warnings),
         "waivers": {name: waiver.part() for name, waiver in judgement.waived.items()},
@@ -87,6 +75,7 @@ def _metric(reading: Reading, evidence: Evidence) -> dict[str, Any]:
         "delta": _finite(delta(metric, sample.estimate)) if sample and known else None,
         "vs_primary": _finite(delta(metric, primary.estimate)) if primary else None,
         "interval": [_finite(end) for end in ends],
+        "candidate_range": _range(sample),
         "margin": reading.margin,
         "goal": reading.goal,
         "unit": unit(metric),
@@ -102,6 +91,19 @@ def _metric(reading: Reading, evidence: Evidence) -> dict[str, Any]:
         "projected": _projected(reading),
         "sentence": reading.sentence,
     }
+
+
+def _range(sample: Sample | None) -> list[float | None] | None:
+    if sample is None or sample.value_range is None:
+        return None
+    return [_finite(end) for end in sample.value_range]
+
+
+def _rejected_since(evidence: Evidence, judgement: Judgement) -> str | None:
+    """When a reject that stays was written first."""
+    if judgement.verdict != "reject" or evidence.rejected_ns is None:
+        return None
+    return _time(evidence.rejected_ns // 10**9)
 
 
 def _projected(reading: Reading) -> dict[str, float] | None:
@@ -120,6 +122,8 @@ def document(
     parts: Mapping[str, dict[str, Any]],
     counted: Mapping[str, Counted],
     accounts: Mapping[str, Account],
+    answered: Mapping[str, Any] | None = None,
+    cost: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The whole report.
 
@@ -128,6 +132,8 @@ def document(
         parts: `candidate_part` by candidate.
         counted: pairs by candidate.
         accounts: every arm's accounting.
+        answered: `answered.answered`; None where it was not looked at.
+        cost: what the measuring itself costs, by what it costs it; None where it was not looked at.
     """
     identities = {name: settings.comparisons[name] for name in settings.candidates}
     alone = next(iter(parts), None) if len(settings.candidates) == 1 else None
@@ -137,10 +143,14 @@ def document(
         "comparison": identities[alone] if alone else identities,
         "config_hash": settings.config_hash,
         "policy_hash": settings.policy_hash,
+        "attach": settings.attach,
+        "builds": {name: build for name, build in settings.builds.items() if build},
         "window": _window(settings, counted),
         "candidates": dict(parts),
         "accounting": {"arms": {name: _account(account) for name, account in accounts.items()}},
-        "cost": {"note": "not yet: what an answer costs is not in this version"},
+        **({} if answered is None else {"answered": dict(answered)}),
+        "factors": factors(settings.factors, parts),
+        "cost": {**(cost or {}), "note": "not yet: what an answer costs is not in this version"},
         "definitions": definitions(parts),
     }
     return {"verdict": parts[alone]["verdict"], **tree} if alone else tree
@@ -152,6 +162,7 @@ def _window(settings: Settings, counted: Mapping[str, Counted]) -> dict[str, Any
     return {
         "from": _time(min(starts, default=None)),
         "until": _time(max(ends, default=None)),
+        "span_s": max(ends) - min(starts) if starts and ends else None,
         "seconds": settings.window_seconds,
     }
 

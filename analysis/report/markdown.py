@@ -2,29 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from analysis.cost import sentence as cost_sentence
+from analysis.report.answers import answers
+from analysis.report.table import table
 from analysis.scale import change, ends
 from analysis.segments import sentence
+from analysis.words import plain
 
 Tree = Mapping[str, Any]
+DELTAS = ("delta", "vs_primary")
 SIDES = ("primary", "candidate", "control")
+INTERACTION = (
+    "Interaction: how far both together are from the product of what each does alone. "
+    "Estimates without an interval."
+)
+STATE = ("margin", "state")
+TAPPED = (
+    "Attached as a tap: production did not pass through shadow. `primary` is a replica of the "
+    "baseline, which got the gateway's copies as the candidates did."
+)
 MARKS = {"pass": "pass", "fail": "**FAIL**", "open": "open", "not_gated": "not gated"}
 
 
 def markdown(report: Tree) -> str:
     """The whole report as Markdown, ending with a line break."""
     window = report["window"]
-    span = f"{window['from']} to {window['until']}" if window["from"] else "no closed window yet"
-    lines = [f"# {report['experiment']}", "", f"Arrivals: {span}.", ""]
+    lines = [f"# {report['experiment']}", "", _arrivals(window), *_builds(report.get("builds")), ""]
+    if report.get("attach") == "tap":
+        lines += [TAPPED, ""]
     for name, part in report["candidates"].items():
         lines += _candidate(name, part)
+    lines += _factors(report.get("factors", []))
+    lines += answers(report.get("answered", {}))
+    lines += _cost(report.get("cost", {}))
     lines += _accounting(report["accounting"]["arms"])
     lines += ["## What the figures mean", ""]
     lines += [f"- **{name}**: {meaning}" for name, meaning in report["definitions"].items()]
     identity = f"configuration {report['config_hash']}, policy {report['policy_hash']}"
     return "\n".join([*lines, "", f"Report schema {report['schema']}; {identity}.", ""])
+
+
+def _arrivals(window: Tree) -> str:
+    if not window["from"]:
+        return "Arrivals: no closed window yet."
+    span_s = window.get("span_s")
+    lasted = "" if span_s is None else f" ({_duration(span_s)})"
+    return f"Arrivals: {window['from']} to {window['until']}{lasted}."
+
+
+def _duration(seconds: int) -> str:
+    """`2 d 3 h`, `1 h 5 min`, `61 s`: two units at the most."""
+    for unit, size, below, small in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} {seconds % size // small} {below}"
+    return f"{seconds // 60} min" if seconds >= 120 else f"{seconds} s"
+
+
+def _builds(builds: Mapping[str, str] | None) -> list[str]:
+    told = "; ".join(f"{arm}: {plain(build)}" for arm, build in (builds or {}).items())
+    return ["", f"Builds: {told}."] if told else []
 
 
 def _candidate(name: str, part: Tree) -> list[str]:
@@ -37,15 +76,17 @@ def _candidate(name: str, part: Tree) -> list[str]:
         "",
         *_waivers(part.get("waivers", {})),
         part["reason"],
+        *_rejected(part.get("rejected_since")),
         "",
         (
             f"{pairs['complete']:,} pairs judged against {part['reference']}; "
-            f"coverage {coverage}; excluded: {excluded}; pending: {pairs['pending']:,}."
+            f"coverage {coverage}; excluded: {excluded}; pending: {pairs['pending']:,}; "
+            f"stored, in windows that are still open: {pairs.get('waiting', 0):,}."
         ),
         *_undefined(part.get("undefined", {})),
         "",
-        *_table(
-            ("metric", "primary", name, "control", "delta", "interval", "margin", "state"),
+        *table(
+            ("metric", "primary", name, "control", "delta", "vs primary", "interval", *STATE),
             [_row(metric, figures) for metric, figures in metrics],
         ),
         *[f"- {figures['sentence']}" for _, figures in metrics],
@@ -53,6 +94,14 @@ def _candidate(name: str, part: Tree) -> list[str]:
         *segments(part.get("segments")),
         "",
     ]
+
+
+def _rejected(since: str | None) -> list[str]:
+    """Since when, and the way out."""
+    if since is None:
+        return []
+    way = "another build, configuration or policy starts a new comparison"
+    return ["", f"Rejected since {since}. A reject stays for its comparison: {way}."]
 
 
 def _waivers(waivers: Tree) -> list[str]:
@@ -89,7 +138,7 @@ def _row(name: str, figures: Tree) -> tuple[str, ...]:
     return (
         name,
         *values,
-        "" if figures["delta"] is None else change(figures["delta"], of),
+        *("" if figures[key] is None else change(figures[key], of) for key in DELTAS),
         "" if low is None and high is None else ends(low, high, of),
         "" if figures["margin"] is None else change(sign * figures["margin"], of),
         MARKS[figures["state"]],
@@ -105,6 +154,30 @@ def _value(value: float | None, unit: str) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
+def _factors(found: list[Tree]) -> list[str]:
+    """Two options that candidates try out alone and together."""
+    lines = []
+    for one in found:
+        a, b = one["options"]
+        rows = [
+            (
+                name,
+                *(f"{x * 100:+.1f} %" for x in (*f["simple"], f["collective"], f["interaction"])),
+            )
+            for name, f in one["metrics"].items()
+        ]
+        lines += [f"## {a} and {b}", "", INTERACTION, ""]
+        lines += table(("metric", f"{a} alone", f"{b} alone", "both", "interaction"), rows)
+    return lines
+
+
+def _cost(costs: Tree) -> list[str]:
+    """What mirroring costs production, where it was looked at."""
+    if "mirroring" not in costs:
+        return []
+    return ["## What mirroring costs", "", cost_sentence(costs["mirroring"]), ""]
+
+
 def _accounting(arms: Tree) -> list[str]:
     columns = ("arm", "eligible", "sampled", "captured", "pending", "lost", "dropped", "skipped")
     rows = [
@@ -117,7 +190,7 @@ def _accounting(arms: Tree) -> list[str]:
         for name, arm in arms.items()
     ]
     rule = "eligible = sampled + skipped; sampled = captured + dropped + pending + lost."
-    return ["## Accounting", "", rule, "", *_table(columns, rows), *_unreadable(arms)]
+    return ["## Accounting", "", rule, "", *table(columns, rows), *_unreadable(arms)]
 
 
 def _unreadable(arms: Tree) -> list[str]:
@@ -129,19 +202,3 @@ def _unreadable(arms: Tree) -> list[str]:
 
 def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or "0"
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """A table that also reads well as plain text: columns padded, figures to the right."""
-    grid = [list(head), *[list(row) for row in rows]]
-    widths = [max(len(row[i]) for row in grid) for i in range(len(grid[0]))]
-    rule = [("-" * (width - 1) + ":") if i else "-" * width for i, width in enumerate(widths)]
-    lines = [_line(grid[0], widths), "| " + " | ".join(rule) + " |"]
-    return [*lines, *[_line(row, widths) for row in grid[1:]], ""]
-
-
-def _line(cells: list[str], widths: list[int]) -> str:
-    padded = [
-        c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "| " + " | ".join(padded) + " |"

@@ -76,7 +76,7 @@ def analysis_settings(config: Config) -> Settings:
             if upstream.replicas is not None
         },
         deadlines_s={name: arm.deadline for name, arm in config.arms.items()},
-        off_period_s=None if config.isolation == "off" else config.isolation.period_s,
+        off_period_s=None if config.isolated is None else config.isolated.period_s,
         stop=_stop(config),
     )
 

@@ -110,7 +110,9 @@ def settle(config: Path, output: Path, sent: int, up: Child) -> tuple[dict[str, 
 def settled(document: dict[str, Any], sent: int) -> bool:
     """Whether a report has every request's pair, and waits for none."""
     counts = [candidate["pairs"] for candidate in document["candidates"].values()]
-    return bool(counts) and all(c["sampled"] >= sent and c["pending"] == 0 for c in counts)
+    return bool(counts) and all(
+        c["sampled"] >= sent and c["pending"] == 0 == c.get("waiting", 0) for c in counts
+    )
 
 
 def _report(config: Path, output: Path) -> subprocess.CompletedProcess[str]:

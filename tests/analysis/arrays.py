@@ -23,7 +23,7 @@ def summed(values: np.ndarray, by: np.ndarray) -> np.ndarray:
 def windows(by: np.ndarray, **sums: np.ndarray) -> Windows:
     ones = summed(np.ones(len(by)), by)
     columns = dict.fromkeys(Windows.__dataclass_fields__, 0 * ones)
-    columns |= {"starts": np.arange(len(ones)), "n": ones, "sum_w": ones}
+    columns |= {"starts": np.arange(len(ones)), "n": ones, "sum_w": ones, "sum_w2": ones}
     return Windows(**{**columns, **{name: summed(value, by) for name, value in sums.items()}})
 
 
@@ -77,8 +77,6 @@ def share_of(bad: np.ndarray, reference_bad: np.ndarray, a_block: int) -> Sample
         sum_wd=bad - reference_bad,
         numerator=bad,
         reference_numerator=reference_bad,
-        n_plus=bad * (1 - reference_bad),
-        n_minus=(1 - bad) * reference_bad,
-        n_zero=1.0 * (bad == reference_bad),
+        sum_wd2=1.0 * (bad != reference_bad),
     )
     return share_difference(made, by[::a_block], float(len(made)))

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from analysis.compare.sample import per_block
+from analysis.compare.arrays import Arranged, share_sample
+from analysis.compare.sample import Sample, per_block
 from analysis.compare.sums import ratio_of_sums
 from analysis.statistics.blocks import half_width
 
@@ -103,3 +104,36 @@ def test_blocks_count_as_they_weigh():
     """A block of twice the weight moves the mean twice as much."""
     influence = per_block(np.array([1.0, 1, 2]), np.array([1.0, 1, 2]), np.array([0, 1, 2]))
     assert influence == pytest.approx([0.75, 0.75, 1.5])
+
+
+def weighed(weight: np.ndarray) -> Sample:
+    """Failures of 1,200 pairs in blocks of 20, every fortieth of this arm alone."""
+    bad = 1.0 * (np.arange(1200) % 40 == 0)
+    return share_sample(Arranged(np.arange(1200) // 20, weight, 60.0), bad, 0 * bad)
+
+
+def test_weights_of_pairs_are_worth_what_kish_says():
+    """All alike: their size is nothing. A few that weigh more: fewer pairs, a wider floor and bets."""
+    plain, fourfold = weighed(np.ones(1200)), weighed(np.full(1200, 4.0))
+    assert fourfold.counts == pytest.approx(plain.counts) == (30, 0, 1170)
+    assert fourfold.floor == pytest.approx(plain.floor)
+    assert fourfold.influences == pytest.approx(plain.influences)
+    uneven = np.where(np.arange(1200) % 10 == 5, 30.0, 1.0)
+    found = weighed(uneven)
+    kish = uneven.sum() ** 2 / (uneven**2).sum()
+    assert sum(found.counts) == pytest.approx(kish)
+    assert kish < 210
+    assert found.floor > 3 * plain.floor
+
+
+def test_a_mean_of_times_is_no_figure_where_many_failed():
+    """Up to 5 % of pairs that failed on one side count as tenfold, and are told; beyond, nothing is."""
+    rng = np.random.default_rng(3)
+    y = 20 * np.exp(rng.normal(0, 0.1, 1000))
+    for failed, known in ((40, True), (60, False)):
+        x = y.copy()
+        x[:failed] = np.inf
+        sample = mean_of(x, y, 20)
+        assert math.isfinite(sample.estimate) == known
+        assert math.isfinite(sample.value) == known
+        assert sample.failed == pytest.approx(failed / 1000)

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.case import Evidence
+from analysis.case import Counted, Evidence
 from analysis.judge import judge
 from analysis.policy import Policy
+from analysis.scale import ends
 from analysis.statistics.attempts import attempt_share
+from analysis.waivers import Waiver
 
 from .arrays import mean_of, quantile_of, share_of
 
@@ -236,3 +238,54 @@ def test_equal_arms_are_not_rejected_however_often_one_looks():
                 rejected += 1
                 break
     assert rejected <= 1
+
+
+def test_a_mean_at_its_cap_is_not_told_as_a_figure():
+    """Thirty times slower: each pair counts as tenfold at most, and that is what is said."""
+    found = verdict(policy("tpot.mean"), {"tpot.mean": mean_of(*times(30, 1), BLOCK)})
+    assert found.verdict == "reject"
+    assert "about ten times slower than control, or more" in found.reason
+    few = times(1.0, 1)
+    few[0][::100] = np.inf
+    told = verdict(policy("tpot.mean"), {"tpot.mean": mean_of(*few, BLOCK)}).readings["tpot.mean"]
+    assert "1.06% of the pairs failed on one side and count as tenfold" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("counted", "said"),
+    [
+        (Counted(), "no data yet"),
+        (Counted(excluded={"warm_up": 70}), "no data yet: warm-up, 70 of 200 pairs"),
+        (Counted(complete=9), "no gated metric fills a block yet: 9 pairs so far"),
+        (
+            Counted(excluded={"warm_up": 200, "client_cancelled": 5}),
+            "no pair could be judged: warm_up 200, client_cancelled 5",
+        ),
+        (Counted(pending=2, waiting=3), "no data yet: 5 requests wait for their window"),
+    ],
+)
+def test_why_there_is_no_figure_yet(counted, said):
+    """What there is instead: a warm-up, too little, what was excluded, what waits."""
+    assert verdict(policy("tpot.mean"), {}, counted=counted).reason == said
+
+
+def test_nothing_gated_says_what_was_not_measured_or_waived():
+    """Never a promotion."""
+    gone = verdict(policy("tpot.mean"), {}, absent=["tpot.mean"])
+    assert (gone.verdict, gone.reason) == (
+        "hold",
+        "no metric is gated: nothing measured tpot.mean",
+    )
+    waiver = Waiver("tpot.mean", "ann", "known", 2**62)
+    found = verdict(policy("tpot.mean"), {}, waived={"tpot.mean": waiver})
+    assert (found.verdict, found.reason.split(":")[0]) == ("hold", "no metric is gated")
+
+
+def test_open_ends_are_not_told_as_question_marks():
+    """Too few blocks leave both ends open; a state has its reason instead."""
+    few = {"tpot.mean": mean_of(*times(1.0, 1, pairs=40), 10)}
+    told = verdict(policy("tpot.mean"), few).readings["tpot.mean"].sentence
+    assert "?" not in told
+    assert "too few blocks: 4 so far" in told
+    assert ends(None, 0.05, "ratio") == "up to +5.0 %"
+    assert ends(0.01, None, "share") == "+1.00 pp or more"

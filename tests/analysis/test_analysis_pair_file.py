@@ -114,7 +114,9 @@ def test_undefined_is_left_out():
     assert part(trees)["metrics"]["tpot.mean"]["pairs"] == 600
     for tree in trees:
         tree["tpot_ms"][1] = None
-    assert (part(trees)["verdict"], part(trees)["reason"]) == ("hold", "no data yet")
+    found = part(trees)
+    assert found["verdict"] == "hold"
+    assert found["reason"] == "no gated metric fills a block yet: 1,200 pairs so far"
 
 
 def test_failures_on_both_sides_are_no_difference():
@@ -136,7 +138,7 @@ def test_what_the_file_does_not_measure_is_not_gated_and_named():
     assert any("e2e.p95" in note and "not gated" in note for note in found["warnings"])
     assert found["verdict"] == "promote"
     bare = [{key: tree[key] for key in ("pair_id", "at", "candidate")} for tree in lines(50)]
-    assert part(bare, rules)["reason"] == "no metric is gated"
+    assert part(bare, rules)["reason"].startswith("no metric is gated: nothing measured e2e.p95")
 
 
 def test_tokens_a_second_by_sums_or_by_logs():
@@ -220,6 +222,8 @@ GOOD = json.dumps(lines(1)[0])
         (GOOD.replace('"pair_id"', '"id"'), "pair_id: must be stated"),
         (GOOD.replace('"at": 1796036480.0', '"at": null'), "at: must be stated"),
         (GOOD.replace('"weight": 1.0', '"weight": 0'), "weight: must be above 0"),
+        (GOOD.replace('"weight": 1.0', '"weight": 1e300'), "and 1,000,000 at most"),
+        (GOOD.replace('"fp8"', r'"fp\u001b[31m8"'), "candidate: has characters that cannot"),
         (re.sub(r'"at": [0-9.]+', '"at": 1796036480123', GOOD), "milliseconds"),
         (GOOD.replace("[true, true, true]", "[true, true]"), "ok: wants three values"),
         (GOOD.replace("[true, true, true]", "[1, 1, 1]"), "ok: wants three values"),
@@ -241,7 +245,13 @@ def test_a_malformed_line_is_an_error_with_its_number(tmp_path, capsys, line, sa
 
 def test_a_malformed_tap_line():
     """Two counts, or an error of line 1."""
-    for tap in ({}, 5, {"expected": 1.5, "received": 1}, {"expected": -1, "received": 1}):
+    for tap in (
+        {},
+        5,
+        {"expected": 1.5, "received": 1},
+        {"expected": -1, "received": 1},
+        {"expected": 10**18, "received": 10**18},
+    ):
         with pytest.raises(Malformed, match="line 1: tap: "):
             read([json.dumps({"tap": tap}).encode()], {})
 

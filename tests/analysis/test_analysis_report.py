@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from analysis.accounting import Account
-from analysis.case import Evidence
-from analysis.gate import gate
+from analysis.case import Counted, Evidence
+from analysis.gate import aged, gate
 from analysis.judge import judge
 from analysis.policy import Policy
 from analysis.report import document, markdown
-from analysis.report.document import Counted, candidate_part
+from analysis.report.document import candidate_part
 from analysis.settings import Settings
+from analysis.words import plain
 
 from .arrays import mean_of, quantile_of, share_of
 
@@ -151,3 +152,102 @@ def test_the_gate_wants_a_name_among_several():
         "experiment", "comparison", "candidate", "verdict", "reason", "config_hash",
         "judged_at"}  # fmt: skip
     assert json.loads(answer.line)["comparison"] == "id-specdec"
+
+
+def test_the_head_has_builds_and_how_long():
+    """Which engines, from when until when, and how long that is."""
+    settings = Settings(
+        "exp", "c1", ("fp8",), {"fp8": "id"}, None, POLICY,
+        builds={"primary": "vllm 0.31", "fp8": "vllm 0.32 | fp8", "control": ""},
+    )  # fmt: skip
+    one, counted = part(1.0)
+    tree = document(settings, {"fp8": one}, {"fp8": counted}, {})
+    assert tree["builds"] == {"primary": "vllm 0.31", "fp8": "vllm 0.32 | fp8"}
+    assert tree["window"]["span_s"] == 60
+    text = markdown(tree)
+    assert "+00:00 (60 s)." in text
+    assert "Builds: primary: vllm 0.31; fp8: vllm 0.32 ¦ fp8." in text
+    assert "(? to ?)" not in text
+
+
+def test_pending_is_what_the_accounting_calls_so():
+    """What is stored and waits for its window has a word of its own."""
+    one = report("fp8")["candidates"]["fp8"]["pairs"]
+    assert (one["pending"], one["waiting"]) == (10, 0)
+    text = markdown(report("fp8"))
+    assert "pending: 10; stored, in windows that are still open: 0." in text
+
+
+def test_why_requests_failed_and_what_was_cut():
+    """By arm: how answers ended, with counts; lengths of what was cut beside what was kept."""
+    lengths = {
+        "kept": {"answers": 90, "bytes_mean": 900.0, "bytes_p50": 800.0, "output_tokens_mean": 50.0},
+        "cut": {"answers": 3, "bytes_mean": 9e6, "bytes_p50": 9e6, "output_tokens_mean": None},
+    }  # fmt: skip
+    end = {"outcome": "http_error", "transport": "complete", "status": 503}
+    tree = report("fp8") | {
+        "answered": {
+            "fp8": {"ends": [{**end, "failed": True, "answers": 1234}], "lengths": lengths}
+        }
+    }
+    text = markdown(tree)
+    row = next(line for line in text.splitlines() if "http_error" in line)
+    assert [cell.strip() for cell in row.split("|")[1:-1]] == [
+        "fp8", "http_error", "complete", "503", "**failed**", "1,234"]  # fmt: skip
+    assert "| fp8 | " in text
+    assert "9,000,000" in text
+    assert "How answers ended" not in markdown(report("fp8"))
+
+
+def test_a_reject_says_since_when_and_the_way_out():
+    """It stays for its comparison; another build, configuration or policy starts a new one."""
+    samples = {"tpot.mean": mean_of(*(np.full(1320, 20.0),) * 2, 22)}
+    evidence = Evidence(
+        "fp8", "control", samples, coverage=1.0, rejected="it was slow", rejected_ns=1_790_000_000 * 10**9
+    )  # fmt: skip
+    made = candidate_part(evidence, judge(POLICY, evidence), Counted())
+    assert (made["verdict"], made["rejected_since"]) == ("reject", "2026-09-21T14:13:20+00:00")
+    tree = report("fp8")
+    tree["candidates"]["fp8"] = made
+    assert "Rejected since 2026-09-21T14:13:20+00:00. A reject stays" in markdown(tree)
+    assert "policy starts a new comparison" in markdown(tree)
+
+
+def test_two_options_alone_and_together():
+    """Candidates that try out A, B and both: what they do to each other, on the log scale."""
+    names = ("a", "b", "ab")
+    settings = Settings(
+        "exp", "c1", names, {name: name for name in names}, None, POLICY,
+        factors={"a": {"q": "fp8"}, "b": {"spec": "on"}, "ab": {"q": "fp8", "spec": "on"}},
+    )  # fmt: skip
+    figures = {"unit": "ratio", "delta": 0.0}
+    parts = {
+        name: report(name)["candidates"][name]
+        | {"metrics": {"tpot.mean": report(name)["candidates"][name]["metrics"]["tpot.mean"] | figures | {"delta": delta}}}
+        for name, delta in (("a", -0.1), ("b", -0.2), ("ab", -0.19))
+    }  # fmt: skip
+    tree = document(settings, parts, {}, {})
+    (one,) = tree["factors"]
+    assert one["options"] == ["q=fp8", "spec=on"]
+    assert one["metrics"]["tpot.mean"]["interaction"] == pytest.approx(0.125)
+    assert one["metrics"]["tpot.mean"]["collective"] == pytest.approx(-0.19)
+    assert "## q=fp8 and spec=on" in markdown(tree)
+    assert report("fp8")["factors"] == []
+
+
+def test_an_old_verdict_holds_where_an_age_is_asked_for():
+    """The gate's --max-age: whatever it said, it is held, with its age."""
+    tree = report("fp8")
+    tree["candidates"]["fp8"] |= {"judged_at": "2026-09-21T14:13:20+00:00", "verdict": "promote"}
+    now_s = 1_790_000_000 + 90
+    assert gate(aged(tree, now_s, 90)).code == 0
+    held = gate(aged(tree, now_s, 60))
+    assert held.code == 3
+    assert "the verdict (promote) is 90 s old, older than 60 s" in held.line
+    assert aged(None, now_s, 60) is None
+
+
+def test_words_of_the_traffic_do_not_steer_a_terminal_or_a_table():
+    """Model names and builds are text: no control characters, no cell borders, no markup, no novel."""
+    assert plain("a\x1b[31m|<b>`x`\n") == "a�[31m¦‹b›'x'�"
+    assert len(plain("x" * 500)) == 80

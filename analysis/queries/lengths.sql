@@ -1,0 +1,15 @@
+-- Lengths of answers of every arm: of those that were kept whole, and of those that were cut at
+-- `answer_bytes`, whose end is known by their tail.
+SELECT
+    toString(arm) AS name,
+    truncated_bytes > 0 AS cut,
+    count() AS answers,
+    avg(captured_bytes + truncated_bytes) AS bytes_mean,
+    quantile(0.5)(captured_bytes + truncated_bytes) AS bytes_p50,
+    avg(output_tokens) AS tokens_mean
+FROM exchanges FINAL
+WHERE experiment = {experiment:String}
+    AND config_hash = {config_hash:String}
+    AND ifNull(failure, 1) = 0
+GROUP BY name, cut
+ORDER BY name, cut
