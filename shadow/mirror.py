@@ -45,8 +45,7 @@ class Mirror:
         self.publisher = publisher
         self.totals = ports.totals
         self.draining = False
-        isolation = None if config.isolation == "off" else config.isolation
-        self.switch = Switch(config.experiment, config_hash, config.arms, isolation)
+        self.switch = Switch(config.experiment, config_hash, config.arms, config.isolated)
         self.held = Held(config.limits.mirror_bytes, publisher)
         subject = config.subject
         shared = Shared(
@@ -59,7 +58,6 @@ class Mirror:
             self.held,
             subject,
             Inside(config.networks),
-            Conversations(config.experiment, config.tenants.header if config.tenants else None),
             config.workers,
             spending(config, ledger.worker),
             veil=ports.veil,
@@ -78,7 +76,6 @@ class Mirror:
             config.limits.answer_tail,
             self.held,
             subject,
-            shared.conversations,
             veil=ports.veil,
         )
         self.request_bytes = config.limits.request_bytes
@@ -89,7 +86,7 @@ class Mirror:
         self.router = Router(
             self.arms,
             self.sampler,
-            shared.conversations,
+            Conversations(config.experiment, config.tenants.header if config.tenants else None),
             self.held,
             config.limits.request_bytes,
             config.greedy_probe,

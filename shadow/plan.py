@@ -88,6 +88,9 @@ class Plan:
         if self._mirror.draining:
             self.drop("shutdown")
             return
+        if self._mirror.switch.skip not in _GOING_ON:
+            self.drop("switched_off")
+            return
         self.settled = True
         self._mirror.perform_soon(self)
 

@@ -225,6 +225,37 @@ async def test_a_swapped_config_map_stops_all_within_a_second(tmp_path):
         assert all(stage.ledger.balanced(name) for name in ("primary", "fp8"))
 
 
+@in_loop
+async def test_an_upload_that_is_under_way_has_no_copy_once_it_stops():
+    """Decided before, whole only after: dropped `switched_off`; the primary's answer comes as ever."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as arm,
+        proxy(primary.url, {"fp8": arm.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(CHAT[:-5])
+        await until(lambda: primary.connections)
+        stage.proxy.mirror.switch.killed = "somebody said so"
+        await until(lambda: stage.proxy.mirror.switch.skip == "kill_switch")
+        await user.write(CHAT[-5:])
+        assert await user.exactly(len(OK)) == OK
+        await until(lambda: stage.ledger.counts.get(("fp8", "dropped", "switched_off")) == 1)
+        assert not arm.connections
+        assert stage.ledger.balanced("fp8")
+
+
+@in_loop
+async def test_a_tap_has_no_windows(tmp_path):
+    """Production does not pass it: there is nothing to spare it."""
+    async with upstream(answering(OK)) as primary:
+        said = {"isolation": "on", "arms": {"fp8": "http://127.0.0.1:9"}}
+        async with proxy(primary.url, attach="tap", **said) as stage:
+            assert stage.proxy.mirror.switch.guard is None
+        async with proxy(primary.url, **said) as stage:
+            assert stage.proxy.mirror.switch.guard is not None
+
+
 def test_a_watch_that_hangs_counts_as_unreadable():
     """A mount that is gone may hang whoever reads it: without a look mirroring stops."""
     one = switch()

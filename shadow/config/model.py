@@ -118,6 +118,11 @@ class Config(Part):
         return self.measure.folder or self.state / "measure"
 
     @property
+    def isolated(self) -> Isolation | None:
+        """`isolation` where it says something: production does not pass a tap."""
+        return None if self.isolation == "off" or self.attach == "tap" else self.isolation
+
+    @property
     def candidates(self) -> list[str]:
         """Names of the candidate arms, in the file's order."""
         return [name for name, arm in self.arms.items() if arm.role == "candidate"]
