@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from shadow.relay.answer import AnswerHead
     from shadow.relay.turns import Turns
     from shadow.relay.upstream import Upstream
-    from shadow.routing import Conversations
     from shadow.spending import Spending
 
 JOINED_BYTES: Final = 64 * 1024
@@ -50,7 +49,6 @@ class Shared:
     held: Held
     subject: Subject | None
     inside: Inside
-    conversations: Conversations
     workers: int
     spending: Spending
     veil: Veil | None = None
@@ -97,7 +95,6 @@ class Arm:
             limits.answer_tail,
             shared.held,
             shared.subject,
-            shared.conversations,
             shared.veil,
         )
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from shadow.facts import request_facts
+from shadow.facts import facts_of, request_facts
 from shadow.held import Held
 from shadow.redact import recorded_path, redacted
 from shadow.stream import Message
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from shadow.redaction.records import Asked, Veil
     from shadow.relay.answer import AnswerHead
     from shadow.relay.head import RequestHead
-    from shadow.routing import Conversations
 
 MAX_MARKS: Final = 1_000_000
 _OVERHEAD_BYTES: Final = 2048
@@ -82,15 +81,17 @@ class Request:
     _subject: str | None = field(default=None, repr=False)
     _subject_known: bool = field(default=False, repr=False)
 
-    def facts(self, conversations: Conversations | None = None) -> dict[str, object]:
-        """Parsed once, in the sender thread."""
+    def facts(self) -> dict[str, object]:
+        """Known once; parsed in the sender thread where nobody parsed it before."""
         if self._facts is None:
-            known, finds = self.conversation, conversations
-            of = None if known or finds is None else lambda tree: finds.in_tree(self.head, tree)
-            self._facts = request_facts(self.body, of)
-            if known:
-                self._facts["conversation"] = known
+            self._facts = request_facts(self.body)
+        if self.conversation is not None:
+            self._facts["conversation"] = self.conversation
         return self._facts
+
+    def parsed(self, tree: dict[str, Any]) -> None:
+        """The body, parsed for another reason: what it says is not parsed again."""
+        self._facts = facts_of(tree, len(self.body))
 
     def subject(self, by: Subject | None) -> str | None:
         """Whose it is, hashed once, in the sender thread; None where nothing says it."""
@@ -115,7 +116,6 @@ class Side:
     held: Held = field(default_factory=Held, repr=False)
     subject: Subject | None = field(default=None, repr=False)
     """By which field a person's records are found."""
-    conversations: Conversations | None = field(default=None, repr=False)
     veil: Veil | None = field(default=None, repr=False)
     """Redacts its records; None: they are as they came."""
     replica: int = 0
@@ -337,7 +337,7 @@ class Capture:
             "request_headers": self._request_headers(redacted(request.head.lines[1:]))
             if primary
             else [],
-            "request_facts": request.facts(side.conversations),
+            "request_facts": request.facts(),
             "request_changes": self._changes(),
             "captured_bytes": len(body),
             "truncated_bytes": truncated,

@@ -1,13 +1,12 @@
-"""What is known of a request without its text. Runs in the sender thread; never fails."""
+"""What is known of a request without its text. Never fails; a body that was not parsed anyway is
+parsed in the sender thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
-
-from shadow.body.parsed import soon_parsed
 
 PARSED_BYTES: Final = 2**20
 """A larger body is not parsed: orjson keeps the interpreter's lock, 0.6 ms a MiB of messages."""
@@ -18,29 +17,26 @@ and half a MiB of `[],[],…` took 16 ms."""
 _TEXT: Final = 256
 
 
-def request_facts(
-    body: bytes | bytearray, conversation: Callable[[dict[str, Any]], str | None] | None = None
-) -> dict[str, object]:
+def request_facts(body: bytes | bytearray) -> dict[str, object]:
     """RequestFacts' fields: model, streamed, max_tokens, temperature, bytes, turns and tools.
 
     What is not there is None. Not the model itself: validating it took five times this.
-
-    Args:
-        body: the request's.
-        conversation: finds its hash in a body that is soon parsed.
     """
     tree = _tree(body)
-    if tree is None:
-        return {"bytes": len(body)}
+    return {"bytes": len(body)} if tree is None else facts_of(tree, len(body))
+
+
+def facts_of(tree: dict[str, Any], size: int) -> dict[str, object]:
+    """The same of a parsed body of `size` bytes."""
     return {
         "model": _text(tree.get("model")),
         "streamed": _flag(tree.get("stream", False)),
         "max_tokens": _max_tokens(tree),
         "temperature": _number(tree.get("temperature")),
-        "bytes": len(body),
+        "bytes": size,
         "turns": _count(tree.get("messages", tree.get("input"))),
         "tools": _count(tree.get("tools")),
-        "conversation": conversation(tree) if conversation and soon_parsed(body) else None,
+        "conversation": None,
     }
 
 

@@ -8,11 +8,11 @@ Where a body cannot be read, whoever needs it is skipped: never guessed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shadow.body.change import NotServed, Wish, changes, greedy
 from shadow.body.coding import Encoded, undone
-from shadow.body.conversation import Beginning, Hash, beginning_in, beginning_of
+from shadow.body.conversation import Beginning, Hash, beginning_of
 from shadow.body.copy import AS_IT_CAME, EXPANDED, Copy
 from shadow.body.edit import Edit, Pieces, applied
 from shadow.body.names import NAMES, named, stateful, stateful_path, stateful_tree
@@ -77,7 +77,10 @@ class Router:
         found = tree(body)
         if found is None or not NAMES.isdisjoint(found):
             return False
-        return not stateful_tree(found)
+        if stateful_tree(found):
+            return False
+        request.parsed(found)
+        return True
 
     def routes(self, request: Request, arms: Sequence[Arm]) -> Steps[list[Route]]:
         """What becomes of each of `arms`.
@@ -187,11 +190,6 @@ class Conversations:
         """Its salted hash."""
         tenant = "" if self._header is None else sole_value(head, self._header)
         return self._hash.of(tenant.encode(), begun)
-
-    def in_tree(self, head: RequestHead, found: dict[str, Any]) -> str | None:
-        """The same of a parsed body; None where it belongs to none."""
-        begun = beginning_in(found)
-        return None if begun is None else self.of(head, begun)
 
 
 def _met(arm: Arm, sent: list[Arm]) -> float:

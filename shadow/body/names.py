@@ -111,9 +111,12 @@ def stateful_tree(tree: dict[str, Any]) -> bool:
 
 
 def _refers(items: list[Any]) -> bool:
-    for item in items:  # noqa: SIM110 a generator costs more than all the rest
-        if item.__class__ is dict and _part_refers(item):
-            return True
+    for item in items:
+        if item.__class__ is dict:
+            if len(item) == 2 and item.get("content").__class__ is str:  # as a rule: role, content
+                continue
+            if _part_refers(item):
+                return True
     return False
 
 
