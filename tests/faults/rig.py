@@ -26,7 +26,9 @@ from shadow.exchange import Accounting, Exchange, decode
 from shadow.stream.embedded import EmbeddedConsumer
 
 WELL = {"role": "candidate", "sample": 1.0, "idle_timeout": "1s"}
-CONNECT_FAILED = {"connect_failed", "breaker_open"}
+BEGAN = "reached", "connect_failed", "breaker_open", "unsent"
+BEFORE = {"concurrency", "memory", "rate", "budget", "request_incomplete", "primary_unreachable"}
+"""Drops of what was never begun; of the others some may have been."""
 
 
 @dataclass
@@ -193,17 +195,21 @@ class Books:
         return sum(n for (a, _), n in self.exchanges.items() if a == arm)
 
     def reached(self, arm: str) -> int:
-        """Records of requests whose connection stood."""
-        return sum(
-            n for (a, word), n in self.exchanges.items() if a == arm and word not in CONNECT_FAILED
-        )
+        """Requests that were written to a connection, as the proxy counted them."""
+        return self.counts[arm, "reached", ""]
 
     def balance(self, arm: str) -> None:
-        """Both equations, with nothing pending and nothing lost."""
+        """The equations, with nothing pending and nothing lost."""
         assert self.total(arm, "eligible") == self.total(arm, "sampled") + self.total(
             arm, "skipped"
         )
         assert self.total(arm, "sampled") == self.stored(arm) + self.total(arm, "dropped")
+        began = sum(self.total(arm, counter) for counter in BEGAN)
+        dropped = {r: n for (a, c, r), n in self.counts.items() if (a, c) == (arm, "dropped")}
+        late = sum(n for reason, n in dropped.items() if reason not in BEFORE)
+        assert self.stored(arm) <= began <= self.stored(arm) + late
+        for word in ("connect_failed", "breaker_open"):
+            assert self.total(arm, word) >= self.exchanges[arm, word]
 
 
 def books(folder: Path) -> Books:

@@ -84,6 +84,13 @@ FAULTS = {
         {"connect_timeout": "500ms", "deadline": "1s", "concurrency": 50},
     ),
     "connection refused": Fault(nobody, 300, 20_000, frozenset({"connect_failed"})),
+    "connection refused, left alone": Fault(
+        nobody,
+        150,
+        20_000,
+        frozenset({"connect_failed", "breaker_open"}),
+        {"breaker": {"failures": 20, "open": "1s"}},
+    ),
     "a name that does not resolve": Fault(
         nobody,  # its URL stands in the settings
         300,
@@ -129,7 +136,8 @@ async def _hold(fault: Fault, tmp_path: Path) -> None:
         _booked(fault, tmp_path / "tested", asked, bad, well)
 
 
-BREAKER_OFF: dict[str, object] = {}
+BREAKER_OFF: dict[str, object] = {"breaker": "off"}
+"""What a fault does when it is met by every request."""
 
 
 async def _drive(fault: Fault, tested: Proxy, plain: Proxy, requests: int) -> Load:
