@@ -17,6 +17,10 @@ NO_GAP = ("client_cancelled", "primary_failed", "warm_up", "after_window", "not_
 """Pairs excluded for these reasons are nobody's gap: coverage does not count them."""
 
 
+BEGAN = ("reached", "connect_failed", "breaker_open", "unsent")
+"""What becomes of a request that an arm began: one of these, as the proxy counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     """One cumulative counter of one worker, boot and arm."""
@@ -38,6 +42,8 @@ class Account:
     dropped: Mapping[str, int] = field(default_factory=dict)
     pending: int = 0
     lost: int = 0
+    began: Mapping[str, int] = field(default_factory=dict)
+    """By `BEGAN`; where nothing was dropped after it had begun, captured is their sum."""
     unreadable: int = 0
     """Of the captured, answers of which not all could be read; their bytes are kept."""
 
@@ -96,6 +102,9 @@ def _account(
         dropped=_by_reason(mine, "dropped"),
         pending=open_or_lost["pending"],
         lost=open_or_lost["lost"],
+        began={
+            name: sum(count.value for count in mine if count.counter == name) for name in BEGAN
+        },
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.accounting import Account
+from analysis.accounting import BEGAN, Account
 from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.judge import Judgement
@@ -180,5 +180,6 @@ def _account(account: Account) -> dict[str, Any]:
         "dropped": dict(account.dropped),
         "pending": account.pending,
         "lost": account.lost,
+        **{name: account.began.get(name, 0) for name in BEGAN},
         "unreadable": account.unreadable,
     }

@@ -20,6 +20,7 @@ INTERACTION = (
     "Estimates without an interval."
 )
 STATE = ("margin", "state")
+NOT_SENT = ("connect_failed", "breaker_open", "unsent")
 TAPPED = (
     "Attached as a tap: production did not pass through shadow. `primary` is a replica of the "
     "baseline, which got the gateway's copies as the candidates did."
@@ -190,7 +191,18 @@ def _accounting(arms: Tree) -> list[str]:
         for name, arm in arms.items()
     ]
     rule = "eligible = sampled + skipped; sampled = captured + dropped + pending + lost."
-    return ["## Accounting", "", rule, "", *table(columns, rows), *_unreadable(arms)]
+    said = table(columns, rows)
+    return ["## Accounting", "", rule, "", *said, *_not_reached(arms), *_unreadable(arms)]
+
+
+def _not_reached(arms: Tree) -> list[str]:
+    """Records of requests that were never sent; nothing where all were."""
+    told = [
+        f"{name}: {_reasons(counts)}"
+        for name, arm in arms.items()
+        if (counts := {key: arm[key] for key in NOT_SENT if arm.get(key)})
+    ]
+    return [f"Captured, and never sent to the arm: {'; '.join(told)}.", ""] if told else []
 
 
 def _unreadable(arms: Tree) -> list[str]:

@@ -25,6 +25,17 @@ def test_the_rest_is_pending_while_the_worker_lives_and_lost_afterwards():
     assert dead.dropped == {"deadline": 1}
 
 
+def test_what_an_arm_began_is_added_up_over_boots():
+    """reached, connect_failed, breaker_open and unsent stand beside the equations."""
+    listed = [
+        *counts("b1", sampled=9, reached=4, connect_failed=1),
+        *counts("b2", sampled=5, reached=3, breaker_open=5, unsent=1),
+    ]
+    account = accounts(listed, {("b1", "fp8"): 5, ("b2", "fp8"): 9}, set())["fp8"]
+    assert account.began == {"reached": 7, "connect_failed": 1, "breaker_open": 5, "unsent": 1}
+    assert account.captured == sum(account.began.values())
+
+
 def test_boots_do_not_cover_for_each_other():
     """One boot's surplus of stored records hides nothing that another lost."""
     listed = [*counts("b1", sampled=10), *counts("b2", sampled=5)]
