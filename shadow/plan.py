@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from shadow.routing import Route
 
 PRIMARY: Final = "primary"
-_GOING_ON: Final = frozenset({"", "shadow_off"})
-"""In a window without mirroring, copies of earlier requests still go."""
 
 
 class Plan:
@@ -174,7 +172,7 @@ class Plan:
         mirror = self._mirror
         if not self._late or not self._primary_ended:
             return
-        if mirror.draining or mirror.switch.skip not in _GOING_ON:
+        if mirror.draining or mirror.switch.skip:
             self._drop_late("shutdown" if mirror.draining else "switched_off")
             return
         late, self._late = self._late, []

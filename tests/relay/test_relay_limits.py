@@ -371,7 +371,7 @@ async def test_a_primary_that_fails_late_still_gives_the_arm_its_turn():
         assert {e.arm: e.transport for e in exchanges}["fp8"] == "complete"
 
 
-@pytest.mark.parametrize("word", ["kill_switch", "paused"])
+@pytest.mark.parametrize("word", ["kill_switch", "paused", "shadow_off"])
 @in_loop
 async def test_copies_that_wait_are_not_sent_once_mirroring_is_off(word):
     """The switch holds for what waits too: dropped `switched_off`."""
