@@ -208,11 +208,20 @@ class _NoRedirect(HTTPRedirectHandler):
 _OPENER: Final = build_opener(ProxyHandler({}), _NoRedirect())
 
 
-def ask(followed: Followed, path: str = MIRROR_PATH, said: dict[str, Any] | None = None) -> Told:
-    """What a control port says of mirroring; `said` is posted to it.
+def ask(followed: Followed) -> Told:
+    """What a control port says of mirroring.
 
     Raises:
         NotSteering: it is away, refuses, or says something else; one line.
+    """
+    return told_of(fetched(followed))
+
+
+def fetched(followed: Followed, path: str = MIRROR_PATH, said: object = None) -> object:
+    """The JSON that a control port answers; `said` is posted to it.
+
+    Raises:
+        NotSteering: it is away, refuses, or answers something else; one line.
     """
     fields = {"Authorization": f"Bearer {followed.token}"} if followed.token else {}
     body = None if said is None else json.dumps(said).encode()
@@ -222,12 +231,11 @@ def ask(followed: Followed, path: str = MIRROR_PATH, said: dict[str, Any] | None
     request = Request(url, data=body, headers=fields)  # noqa: S310 http or https, by the model
     try:
         with _OPENER.open(request, timeout=FOLLOW_TIMEOUT_S) as answer:
-            document = json.loads(answer.read(MOST_BYTES))
+            return json.loads(answer.read(MOST_BYTES))
     except URLError as error:
         raise NotSteering(f"{url}: {_why(error)}") from error
     except (OSError, ValueError) as error:
         raise NotSteering(f"{url}: {error}") from error
-    return told_of(document)
 
 
 def _why(error: URLError) -> str:

@@ -18,8 +18,8 @@ from aiohttp import web
 
 from shadow.config import Config, ConfigError
 from shadow.config.units import Address
-from shadow.steering import NotSteering, Told, change, file_of, is_rate, read
-from shadow.watcher import MIRROR_PATH, Followed, ask
+from shadow.steering import NotSteering, Told, change, file_of, is_rate, read, told_of
+from shadow.watcher import MIRROR_PATH, Followed, ask, fetched
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -196,7 +196,10 @@ def _ask(config: Config, action: str, said: dict[str, Any]) -> tuple[Told, str]:
 def _by_port(port: Followed, action: str, said: dict[str, Any]) -> Told:
     if action == "status":
         return ask(port)
-    return ask(port, f"{MIRROR_PATH}/{action}", said)
+    answer = fetched(port, f"{MIRROR_PATH}/{action}", said)
+    if isinstance(answer, dict) and answer.get("recorded") is False:
+        click.echo("shadow mirror: who said it is not in the store", err=True)
+    return told_of(answer)
 
 
 def _by_file(config: Config, action: str, said: dict[str, Any]) -> Told:
