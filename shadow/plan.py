@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shadow.routing import Route
 
 PRIMARY: Final = "primary"
+_GOING_ON: Final = frozenset({"", "shadow_off"})
+"""A request of a window without mirroring still has the primary's record."""
 
 
 class Plan:
