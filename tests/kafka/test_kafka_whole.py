@@ -10,12 +10,19 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from contextlib import closing
 
 import pytest
 import yaml
-from end_to_end.stage import SHADOW, answers, crowd, engine, free_port, stage, until
+from end_to_end.stage import SHADOW, answers, crowd, engine, free_port, process, stage, until
 
+from analysis.answers import report
+from analysis.look import Memory, look
 from collector.folder import secret_of
+from collector.store import StoreError, connect, store_errors
+from shadow.cli.reading import analysis_settings
+from shadow.cli.settings import store_settings
+from shadow.config import Config, load
 
 pytestmark = pytest.mark.kafka
 
@@ -53,7 +60,8 @@ def balanced(arms: dict, count: int) -> None:
 
 
 def test_collectors_that_come_and_go_change_no_figure(bootstrap, tmp_path):
-    """One, two and three collectors of one group under load, kill -9 among them: all stored once."""
+    """One, two and three collectors of one group under load, kill -9 among them: all stored once, and
+    the report and its rows are those that one undisturbed collector makes of the same topic."""
     with contextlib.ExitStack() as stack:
         primary = stack.enter_context(engine(tmp_path, "primary", **QUICK))
         candidate = stack.enter_context(engine(tmp_path, "fp8", seed=1, **QUICK))
@@ -62,16 +70,26 @@ def test_collectors_that_come_and_go_change_no_figure(bootstrap, tmp_path):
         running = stack.enter_context(stage(tmp_path, primary, arms, stream=stream))
         # Further collectors write to the store of the first, over its HTTP interface.
         tree = yaml.safe_load(running.config.read_text())
+        secret = until(lambda: secret_of(tmp_path / "store"), 60, "the store's secret")
         store = {"url": f"http://127.0.0.1:{running.store}", "password": "${STORE_SECRET}"}
         tree["store"] = {"clickhouse": store}
-        more = tmp_path / "more.yaml"
-        more.write_text(yaml.safe_dump(tree))
 
-        def collector() -> subprocess.Popen:
-            log = stack.enter_context((tmp_path / "more.log").open("ab"))
+        async def collector(name: str) -> subprocess.Popen:
+            """One more, and back when it has its share of the partitions."""
+            address = f"127.0.0.1:{free_port()}"
+            more = tmp_path / f"{name}.yaml"
+            more.write_text(
+                yaml.safe_dump(tree | {"admin": tree["admin"] | {"collector": address}})
+            )
+            log = stack.enter_context((tmp_path / f"{name}.log").open("ab"))
             argv = [*SHADOW, "collect", "-c", str(more)]
-            environment = os.environ | {"STORE_SECRET": secret_of(tmp_path / "store")}
-            return subprocess.Popen(argv, stdout=log, stderr=log, env=environment)
+            environment = os.environ | {"STORE_SECRET": secret}
+            child = subprocess.Popen(argv, stdout=log, stderr=log, env=environment)  # noqa: ASYNC220
+            stack.callback(child.kill)
+            at_work = lambda: answers(f"http://{address}/readyz")  # noqa: E731
+            await asyncio.to_thread(until, at_work, 60, f"collector {name}")
+            await asyncio.sleep(2.0)
+            return child
 
         over, sent = asyncio.Event(), 0
 
@@ -83,10 +101,8 @@ def test_collectors_that_come_and_go_change_no_figure(bootstrap, tmp_path):
 
         async def scene() -> None:
             loading = asyncio.ensure_future(load())
-            first = collector()
-            await asyncio.sleep(4.0)
-            second = collector()
-            await asyncio.sleep(4.0)
+            first = await collector("first")
+            second = await collector("second")
             first.kill()
             await asyncio.to_thread(first.wait)
             await asyncio.sleep(1.0)
@@ -98,6 +114,50 @@ def test_collectors_that_come_and_go_change_no_figure(bootstrap, tmp_path):
         asyncio.run(scene())
         assert sent >= 100
         balanced(settled(running, sent), sent)
+        quiet = tree | {
+            "store": {"embedded": str(tmp_path / "q"), "listen": f"127.0.0.1:{free_port()}"},
+            "stream": {"kafka": tree["stream"]["kafka"] | {"group": f"{uuid.uuid4().hex}"}},
+        }
+        path = tmp_path / "quiet.yaml"
+        path.write_text(yaml.safe_dump(quiet))
+        stack.enter_context(process([*SHADOW, "collect", "-c", str(path)], tmp_path / "quiet.log"))
+        held = lambda: answers_of(path, "SELECT uniqExact(pair_id, arm) FROM exchanges")  # noqa: E731
+        until(lambda: held() == [(2 * sent,)], 60, "the quiet collector's rows")
+        undisturbed, found = figures(path, sent), figures(running.config, sent)
+        for name, rows in undisturbed.items():
+            assert found[name] == rows, name
+
+
+def client_of(config: Config):
+    return closing(connect(store_settings(config)))
+
+
+def answers_of(path, query: str) -> list:
+    with contextlib.suppress(StoreError), store_errors(), client_of(load(path, Config)) as client:
+        return client.query(query).result_rows
+    return []
+
+
+def figures(path, pairs: int) -> dict:
+    """The report's candidates and books once all pairs are in closed windows, and the rows that they
+    were made of, of that file's store."""
+    config = load(path, Config)
+    settings = analysis_settings(config)
+    with client_of(config) as client:
+
+        def told() -> dict | None:
+            look(client, settings, Memory(), time.time_ns(), whole=True)
+            document = report(client, settings)
+            complete = document["candidates"]["fp8"]["pairs"]["complete"]
+            return document if complete == pairs else None
+
+        document = until(told, 60, f"{pairs} pairs in closed windows")
+        return {
+            "candidates": document["candidates"],
+            "accounting": document["accounting"],
+            "exchanges": client.query("SELECT * FROM exchanges FINAL ORDER BY ALL").result_rows,
+            "bodies": client.query("SELECT * FROM bodies FINAL ORDER BY ALL").result_rows,
+        }
 
 
 def test_a_broker_that_is_away_is_said_and_waited_for(own_broker, tmp_path):
