@@ -102,9 +102,7 @@ def _account(
         dropped=_by_reason(mine, "dropped"),
         pending=open_or_lost["pending"],
         lost=open_or_lost["lost"],
-        began={
-            name: sum(count.value for count in mine if count.counter == name) for name in BEGAN
-        },
+        began={name: sum(count.value for count in mine if count.counter == name) for name in BEGAN},
     )
 
 

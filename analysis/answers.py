@@ -111,5 +111,5 @@ def waive(client: Client, settings: Settings, candidate: str, waiver: Waiver) ->
     store_waiver(client, settings.experiment, candidate, waiver, now_ns)
     accounts = standing(client, settings, Progress(), now_ns).accounts
     judged = _judged(client, settings, candidate, accounts)
-    write(client, settings, candidate, judged, now_ns)
+    write(client, settings, candidate, judged, now_ns, written(client, settings, candidate))
     return judged

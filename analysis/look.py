@@ -37,6 +37,8 @@ class Memory:
     progress: Progress = field(default_factory=Progress)
     watermark_ns: int = 0
     judged_ns: int = 0
+    stamp_ns: int = 0
+    """The last version that was given: it grows also where the clock was set back."""
     ended: bool = False
     """No worker may still send something: another look finds nothing new."""
 
@@ -55,8 +57,9 @@ def look(
     """
     state = standing(client, settings, memory.progress, now_ns)
     settings = _identified(client, settings, memory, state, now_ns, whole=whole)
-    built = _build_closed(client, settings, memory, state, now_ns, whole=whole)
-    due = whole or now_ns - memory.judged_ns >= JUDGE_EVERY_NS
+    stamp_ns = max(now_ns, memory.stamp_ns + 1)
+    built = _build_closed(client, settings, memory, state, stamp_ns, whole=whole)
+    due = whole or abs(now_ns - memory.judged_ns) >= JUDGE_EVERY_NS
     if built or due:
         for candidate in settings.candidates:
             _judge_one(client, settings, candidate, state, now_ns, whole=whole)
@@ -64,6 +67,7 @@ def look(
         progress=state.progress,
         watermark_ns=state.watermark_ns or memory.watermark_ns,
         judged_ns=now_ns if built or due else memory.judged_ns,
+        stamp_ns=stamp_ns,
         ended=state.ended,
     )
 
@@ -111,9 +115,10 @@ def _judge_one(
     last = written(client, settings, candidate)
     judged = judge_now(client, settings, candidate, state.accounts, last, now_ns)
     if last is not None and judged.judgement.verdict == last.verdict:
-        due = whole or now_ns - last.at_ns >= JUDGE_EVERY_NS
-        stale = now_ns - last.at_ns >= STALE_NS
+        age_ns = abs(now_ns - last.at_ns)
+        due = whole or age_ns >= JUDGE_EVERY_NS
+        stale = age_ns >= STALE_NS
         if not due or (judged.part == last.part and not stale):
             return
-    write(client, settings, candidate, judged, now_ns)
+    write(client, settings, candidate, judged, now_ns, last)
     log.info("verdict", candidate=candidate, verdict=judged.judgement.verdict)

@@ -47,7 +47,8 @@ class Need:
     """Pairs for one METRIC.STATISTIC.
 
     Attributes:
-        to_pass: until a candidate that equals its reference passes.
+        to_pass: until a candidate that equals its reference passes; with a goal, until one that
+            improves by twice as much.
         to_fail: until one that is worse by twice the margin fails.
         measured: whether by an A/A sample, or by what was stated.
     """
@@ -80,15 +81,26 @@ def needs(
             harm_margin(metric, gated.margin_fraction),
             _twice(metric, gated.margin_fraction),
         )
+        gap = near if gated.improve_fraction is None else _beyond(metric, gated.improve_fraction)
         least = float(_least(policy, statistic))
-        passing = multiplier(promote, power) * variance / near**2
+        passing = multiplier(promote, power) * variance / gap**2
         failing = multiplier(reject, power) * variance / (far - near) ** 2
         if metric.kind == "share":
-            least = max(least, least_pairs_of_share(gated.margin_fraction, promote))
+            least = max(least, least_pairs_of_share(gap, promote))
         found[name] = Need(
             math.ceil(max(passing, least)), math.ceil(max(failing, least)), seen is not None
         )
     return found
+
+
+def _beyond(metric: Metric, improve: float) -> float:
+    """From a goal to what improves by twice as much, or by half of what is left to improve."""
+    more = min(2 * improve, (1 + improve) / 2)
+    if metric.kind == "share":
+        return more - improve
+    if metric.better == "higher":
+        return math.log1p(more) - math.log1p(improve)
+    return math.log1p(-improve) - math.log1p(-more)
 
 
 def _twice(metric: Metric, margin: float) -> float:

@@ -68,7 +68,7 @@ def _biased(policy: Policy, evidence: Evidence) -> list[str]:
     found = []
     for name, gated in policy.metrics.items():
         metric, _ = policy.metric_of(name)
-        sample = evidence.test_bed.get(name)
+        sample = None if name in evidence.waived else evidence.test_bed.get(name)
         if sample is None or metric.family == "quality" or not math.isfinite(sample.estimate):
             continue
         level = policy.alpha.promote * attempt_share(evidence.attempt)

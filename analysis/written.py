@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from analysis.verdicts import Judged
 
+STEP_NS = 1_000_000
 _COLUMNS = (
     "at",
     "experiment",
@@ -73,10 +74,18 @@ def still_rejected(last: Written | None, waived: Mapping[str, Waiver]) -> str | 
     return None if last.rejected_by and last.rejected_by <= waived.keys() else last.rejected
 
 
-def write(client: Client, settings: Settings, candidate: str, judged: Judged, now_ns: int) -> None:
-    """Append the verdict with its part of the report."""
+def write(
+    client: Client,
+    settings: Settings,
+    candidate: str,
+    judged: Judged,
+    now_ns: int,
+    last: Written | None,
+) -> None:
+    """Append the verdict with its part of the report; the newest, also by a clock set back."""
+    at_ns = now_ns if last is None else max(now_ns, last.at_ns + STEP_NS)
     row = [
-        datetime.fromtimestamp(now_ns / 1e9, UTC),
+        datetime.fromtimestamp(at_ns / 1e9, UTC),
         settings.experiment,
         settings.comparisons[candidate],
         candidate,

@@ -105,6 +105,10 @@ def test_several_candidates_need_a_name(tmp_path):
         (["tpot.p50"], "is not gated; the policy gates ttft_any.p50"),
         (["tpot.mean", "--until", "tomorrow"], "write a date or a time"),
         (["tpot.mean", "--candidate", "x"], "no candidate is named x"),
+        (["tpot.mean", "--until", "9999-12-31"], "write a year from 1971 to 2199"),
+        (["tpot.mean", "--until", "0001-01-01"], "write a year from 1971 to 2199"),
+        (["tpot.mean", "--by", "  "], "--by: must say something"),
+        (["tpot.mean", "--reason", "a\x1b[31m"], "--reason: must say something"),
     ],
 )
 def test_a_waiver_s_mistakes_are_one_line(tmp_path, words, said):

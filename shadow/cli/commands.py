@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,13 @@ config_option = click.option(
     required=True,
     help="The experiment's configuration (YAML).",
 )
+
+
+def _finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """A range lets through what is no number."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number")
+    return value
 
 
 def seconds(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -187,10 +195,16 @@ def purge(config_path: Path, subject: str, measures: bool) -> int:  # noqa: FBT0
 
 @cli.command()
 @config_option
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Eligible requests a second.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(1e-6, 1e6),
+    callback=_finite,
+    help="Eligible requests a second.",
+)
 @click.option(
     "--sigma",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(1e-6, 100),
+    callback=_finite,
     default=0.5,
     show_default=True,
     help="Deviation of the log of one answer's time, where no control was measured.",
@@ -198,6 +212,7 @@ def purge(config_path: Path, subject: str, measures: bool) -> int:  # noqa: FBT0
 @click.option(
     "--correlation",
     type=click.FloatRange(-0.99, 0.99),
+    callback=_finite,
     default=0.5,
     show_default=True,
     help="Of the logs of a pair's two sides.",
@@ -205,20 +220,23 @@ def purge(config_path: Path, subject: str, measures: bool) -> int:  # noqa: FBT0
 @click.option(
     "--bad",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    callback=_finite,
     default=0.002,
     show_default=True,
     help="Share of answers that fail, or differ.",
 )
 @click.option(
     "--design",
-    type=click.FloatRange(1),
+    type=click.FloatRange(1, 1e6),
+    callback=_finite,
     default=1.0,
     show_default=True,
     help="How many times more pairs dependence costs (bursts: 2 to 10).",
 )
 @click.option(
     "--gpus",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(1e-6, 1e6),
+    callback=_finite,
     default=1.0,
     show_default=True,
     help="GPUs a replica.",

@@ -73,7 +73,10 @@ def _control_sample(config: Config) -> dict[str, Sample]:
 
 
 def _text(tree: dict[str, Any]) -> str:
-    lines = ["pairs until an equal candidate passes, and one that is twice the margin worse fails:"]
+    lines = [
+        "pairs until an equal candidate passes (with a goal: one that improves by twice as much),",
+        "and one that is twice the margin worse fails:",
+    ]
     for name, need in tree["metrics"].items():
         source = "measured on the control" if need["measured"] else "assumed"
         lines.append(f"  {name:<22} {need['to_pass']:>9,} {need['to_fail']:>9,}  ({source})")

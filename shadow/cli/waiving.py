@@ -10,6 +10,9 @@ import click
 from shadow.cli.reading import analysis_settings, store
 from shadow.config import Config, ConfigError
 
+FIRST_YEAR, LAST_YEAR = 1971, 2199
+"""What the store's times can hold, with room."""
+
 
 def waive(
     config: Config, metric: str, who: str, reason: str, until: str, candidate: str | None
@@ -26,6 +29,7 @@ def waive(
     if metric not in settings.policy.metrics:
         known = ", ".join(settings.policy.metrics)
         raise click.UsageError(f"{metric} is not gated; the policy gates {known}")
+    who, reason = _stated("--by", who), _stated("--reason", reason)
     waiver = Waiver(metric, who, reason, _instant_ns(until))
     try:
         with store(config) as client, store_errors():
@@ -61,4 +65,14 @@ def _instant_ns(text: str) -> int:
         raise click.UsageError(
             f"--until {text}: write a date or a time: 2026-12-31 or 2026-12-31T18:00"
         ) from None
+    if not FIRST_YEAR <= at.year <= LAST_YEAR:
+        raise click.UsageError(f"--until {text}: write a year from {FIRST_YEAR} to {LAST_YEAR}")
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1e9)
+
+
+def _stated(option: str, text: str) -> str:
+    """What a person states, as one printable line that is not empty."""
+    words = " ".join(text.split())
+    if not words or not words.isprintable():
+        raise click.UsageError(f"{option}: must say something, in printable characters")
+    return words

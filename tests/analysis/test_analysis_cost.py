@@ -109,5 +109,7 @@ def test_from_the_store_to_the_report(world):
 def test_without_windows_it_says_why(world):
     """`isolation: off`: nothing is read, and the report says what is missing."""
     told = mirroring_cost(world.client, world.settings(), T0)
-    assert told == {"reason": "not known: `isolation: off`, or a tap, leaves no time without mirroring"}
+    assert told == {
+        "reason": "not known: `isolation: off`, or a tap, leaves no time without mirroring"
+    }
     assert sentence(told).endswith("leaves no time without mirroring.")

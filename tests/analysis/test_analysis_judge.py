@@ -147,6 +147,10 @@ def test_a_biased_test_bed_holds():
         found = verdict(policy("tpot.mean"), samples, test_bed=bed)
         assert found.verdict == "hold"
         assert "test bed is biased" in found.reason
+    waived = {"tpot.mean": Waiver("tpot.mean", "ann", "known", 2**62)}
+    both = {name: mean_of(*times(1.0, 1), BLOCK) for name in ("tpot.mean", "e2e.p50")}
+    rules = policy("tpot.mean", "e2e.p50")
+    assert verdict(rules, both, test_bed=bed, waived=waived).verdict == "promote"
     fine = {"tpot.mean": mean_of(*times(1.01, 9), BLOCK)}
     assert verdict(policy("tpot.mean"), samples, test_bed=fine).verdict == "reject"
 

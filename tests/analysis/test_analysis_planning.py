@@ -65,6 +65,32 @@ def test_needs_of_the_default_policy():
     assert not found["tpot.mean"].measured
 
 
+def test_a_goal_is_planned_for():
+    """`improve 5%` asks for about as many as a margin of 5 %; a goal near everything is finite."""
+
+    def to_pass(**gated) -> int:
+        rules = Policy.model_validate({"metrics": {"tpot.mean": {"margin": "5%", **gated}}})
+        return needs(rules, Stated(), {})["tpot.mean"].to_pass
+
+    assert to_pass(goal="improve 5%") == pytest.approx(to_pass(), rel=0.2)
+    assert to_pass(goal="improve 1%") > 20 * to_pass()
+    assert to_pass(goal="improve 99%") > 0
+    more = {"tokens_per_s.ratio": {"margin": "5%", "goal": "improve 60%"}}
+    assert needs(Policy.model_validate({"metrics": more}), Stated(), {})
+    share = {"failure.rate": {"margin": "1pp", "goal": "improve 1pp"}}
+    assert needs(Policy.model_validate({"metrics": share}), Stated(), {})
+
+
+@pytest.mark.parametrize("option", ["rate", "sigma", "correlation", "bad", "design", "gpus"])
+@pytest.mark.parametrize("value", ["nan", "inf", "1e400"])
+def test_what_is_no_number_is_a_mistake_of_usage(tmp_path, capsys, option, value):
+    """2 and one line that names the option; never a plan of nan minutes."""
+    assert run(["plan", "-c", str(tmp_path / "no.yaml"), f"--{option}", value]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert f"--{option}" in said.err
+
+
 def test_a_measured_control_replaces_what_is_stated():
     """V·DE is the squared standard error times the pairs: here the stated one, within its noise."""
     rng = np.random.default_rng(3)

@@ -18,6 +18,7 @@ from analysis.answers import report, stored
 from analysis.gate import gate
 from analysis.look import Memory, look
 from analysis.service import run
+from analysis.written import written
 from collector.embedded import EmbeddedStore
 from collector.migrate import Retention, migrate
 from collector.store import StoreSettings, connect
@@ -228,3 +229,20 @@ def test_sigterm_ends_it_at_once(tmp_path):
         process.stdout.read()
         assert process.wait(5) == 0
         assert time.monotonic() - began < 2
+
+
+def test_a_clock_that_is_set_back_hides_no_verdict(world):
+    """The newest verdict is the one that was written last, whatever the wall clock said."""
+    settings = world.settings(control=None)
+    world.traffic(40, 20, {"fp8": {"tpot": 1.5}})
+    world.store()
+    world.heard(40, 30)
+    memory = look(world.client, settings, Memory(), T0 + 31 * S)
+    assert written(world.client, settings, "fp8").verdict == "reject"
+    first_ns = written(world.client, settings, "fp8").at_ns
+    world.heard(41, 40)
+    look(world.client, settings, memory, T0 - 3000 * S)
+    last = written(world.client, settings, "fp8")
+    assert last.at_ns > first_ns
+    assert last.part["pairs"]["complete"] == 800
+    assert last.rejected_ns == first_ns
