@@ -1,11 +1,10 @@
 """The health port: is the process alive, is the way out open, what has been counted.
 
-It runs on the proxy's loop; what it does there is small, and nothing waits for anything.
+The proxy's runs on its loop; what it does there is small, and nothing waits for anything.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Callable
 from typing import Protocol
@@ -85,20 +84,21 @@ def readiness(
     }
 
 
-def health_app(
-    way_out: WayOut,
-    listening: Callable[[], bool],
-    render: Callable[[str], tuple[bytes, str]],
-    away: Callable[[], str | None] = lambda: None,
-) -> web.Application:
-    """/healthz, /readyz and /metrics; `render` makes the last of an Accept field."""
+Ready = Callable[[], tuple[int, dict[str, object]]]
+"""A status, 200 or 503, and what /readyz says beside it."""
+Render = Callable[[str], tuple[bytes, str]]
+"""From a request's Accept to (body, content type) of /metrics."""
+
+
+def health_app(ready: Ready, render: Render) -> web.Application:
+    """/healthz, /readyz and /metrics: of the proxy, the collector, the analysis."""
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.json_response({"alive": True})
 
     async def readyz(_request: web.Request) -> web.Response:
-        status, answer = readiness(way_out, listening=listening(), away=away())
-        return web.Response(status=status, text=json.dumps(answer), content_type="application/json")
+        status, answer = ready()
+        return web.json_response(answer, status=status)
 
     async def metrics(request: web.Request) -> web.Response:
         body, content_type = render(request.headers.get(hdrs.ACCEPT, ""))

@@ -83,6 +83,11 @@ def exposition(
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(ledger, publisher, totals, further or {}, families))
     ProcessCollector(registry=registry)
+    return renderer(registry)
+
+
+def renderer(registry: CollectorRegistry) -> Callable[[str], tuple[bytes, str]]:
+    """A function from a request's Accept to (body, content type) of what the registry holds."""
 
     def render(accept: str) -> tuple[bytes, str]:
         encode, content_type = choose_encoder(accept)

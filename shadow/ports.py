@@ -43,22 +43,22 @@ class Ledger(Protocol):
 
 
 class Publishable(Protocol):
-    """What goes to the publisher: a capture."""
+    """One capture on its way to the stream."""
 
     @property
     def arm(self) -> str:
-        """The arm's name."""
+        """The arm's name in the configuration."""
 
     @property
     def token(self) -> int:
-        """The ledger's token, which the publisher releases."""
+        """The ledger's token of its request, held once for it; the publisher releases it."""
 
     @property
     def size_bytes(self) -> int:
-        """What it weighs in the queue."""
+        """What it keeps in memory."""
 
     def message(self, sequence: int) -> Message:
-        """The record; called in the sender thread."""
+        """Its record, keyed by its pair; in the sender thread. If it raises, it is dropped."""
 
 
 class Publisher(Protocol):

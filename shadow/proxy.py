@@ -27,7 +27,7 @@ from shadow.config import Config, ConfigError, config_hash
 from shadow.config.ends import EmbeddedStream
 from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address
-from shadow.control import bind, health_app, serve_health
+from shadow.control import bind, health_app, readiness, serve_health
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
 from shadow.exposition import exposition
 from shadow.live import live
@@ -102,9 +102,11 @@ async def _serve(
     proxy = Proxy(config, Ports(ledger, publisher, totals, veil=veil))
     mirror = proxy.mirror
     render = exposition(ledger, publisher, totals, further, lambda: switch_figures(mirror))
-    health = await serve_health(
-        health_app(publisher, started.is_set, render, lambda: stream.away), bound
-    )
+
+    def ready() -> tuple[int, dict[str, object]]:
+        return readiness(publisher, listening=started.is_set(), away=stream.away)
+
+    health = await serve_health(health_app(ready, render), bound)
     try:
         with live(mirror, config, path):
             await until_signalled(proxy, started)
@@ -158,9 +160,7 @@ class _Stream:
         """Name → reading, for /metrics."""
         if self._measures is not None:
             return {
-                "shadow_spooled_records": lambda: (
-                    self._handover.spooled() if self._handover else 0
-                )
+                "shadow_spooled_records": lambda: self._handover.spooled() if self._handover else 0
             }
         if isinstance(self._settings, KafkaStream):
             return {

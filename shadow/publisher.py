@@ -11,36 +11,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from shadow.accounting import Ledger
 from shadow.exchange import Accounting
+from shadow.ports import Publishable
 from shadow.sender import Abandoned, Sender
-from shadow.stream import Message, Producer
+from shadow.stream import Producer
 
 WAKE_SECONDS = 0.02
 ACCOUNTING_SECONDS = 1.0
 BATCH_BYTES = 256 * 1024
 BATCH_RECORDS = 64
-
-
-class Publishable(Protocol):
-    """One capture on its way out."""
-
-    @property
-    def arm(self) -> str:
-        """Its name in the configuration."""
-
-    @property
-    def token(self) -> int:
-        """The ledger's token of its request, held once for this record."""
-
-    @property
-    def size_bytes(self) -> int:
-        """What it keeps in memory."""
-
-    def message(self, sequence: int) -> Message:
-        """Its record, keyed by its pair; in the sender thread. If it raises, it is dropped."""
 
 
 Queued = tuple[int, int, Publishable]

@@ -31,7 +31,8 @@ from shadow.exchange import Accounting, DropReason, encode
 from shadow.stream import Message, MessageTooLarge, Producer, StreamFull, StreamUnavailable
 
 if TYPE_CHECKING:
-    from shadow.publisher import Publishable, Queued
+    from shadow.ports import Publishable
+    from shadow.publisher import Queued
 
 SLICE_SECONDS = 0.0004
 PAUSE_SECONDS = 0.0004

@@ -356,8 +356,9 @@ def test_sizes(text, value):
     [("2ms", 0.002), ("30s", 30), ("5m", 300), ("24h", 86400), ("7d", 604800), ("0s", 0)],
 )
 def test_durations(text, value):
-    """A duration names its unit, and is shown in the shortest exact way."""
-    assert parse_duration(text) == value
+    """A duration names its unit, is shown in the shortest exact way, and means the same in the policy,
+    whose reader is the analysis' own: it may import nothing of the configuration."""
+    assert parse_duration(text) == Policy.model_validate({"min_span": text}).min_span == value
     assert parse_duration(show_duration(value)) == value
 
 

@@ -63,7 +63,10 @@ def test_the_three_paths_over_http():
 
     async def scenario():
         way_out = WayOut(ready=False, last_error="no broker")
-        app = health_app(way_out, lambda: True, lambda accept: (accept.encode(), "text/x-metrics"))
+        app = health_app(
+            lambda: readiness(way_out, listening=True),
+            lambda accept: (accept.encode(), "text/x-metrics"),
+        )
         with closing(bind(Address("127.0.0.1", 0))) as bound:
             url = f"http://127.0.0.1:{bound.getsockname()[1]}"
             runner = await serve_health(app, bound)

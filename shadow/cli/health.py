@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
+
+from shadow.control import health_app
+from shadow.exposition import renderer
 
 if TYPE_CHECKING:
+    from aiohttp import web
     from prometheus_client import Metric
 
     from analysis.service import Status as AnalysisStatus
@@ -22,7 +24,7 @@ Figures = Callable[[], Mapping[str, tuple[str, float]]]
 
 def collector_health(status: CollectorStatus) -> web.Application:
     """The collector's: not ready while the stream or the store is away."""
-    return health_app(
+    return _health(
         lambda: status.reason,
         lambda: {
             "shadow_collector_records_total": ("Records read.", status.records_total),
@@ -41,7 +43,7 @@ def collector_health(status: CollectorStatus) -> web.Application:
 
 def analysis_health(status: AnalysisStatus) -> web.Application:
     """The analysis': not ready while the store is away."""
-    return health_app(
+    return _health(
         lambda: status.reason,
         lambda: {
             "shadow_analysis_looks_total": ("Passes over the store.", status.looks_total),
@@ -51,29 +53,16 @@ def analysis_health(status: AnalysisStatus) -> web.Application:
     )
 
 
-def health_app(reason: Callable[[], str | None], figures: Figures) -> web.Application:
+def _health(reason: Callable[[], str | None], figures: Figures) -> web.Application:
     """`reason` says why the process does not work now; None: it does."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(figures))
 
-    async def readyz(_request: web.Request) -> web.Response:
+    def ready() -> tuple[int, dict[str, object]]:
         why = reason()
-        answer = {"ready": why is None, "reason": why}
-        return web.json_response(answer, status=200 if why is None else 503)
+        return (200 if why is None else 503), {"ready": why is None, "reason": why}
 
-    async def metrics(request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get(hdrs.ACCEPT, ""))
-        return web.Response(body=encode(registry), headers={hdrs.CONTENT_TYPE: content_type})
-
-    app = web.Application()
-    app.router.add_get("/healthz", _alive)
-    app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", metrics)
-    return app
-
-
-async def _alive(_request: web.Request) -> web.Response:
-    return web.json_response({"alive": True})
+    return health_app(ready, renderer(registry))
 
 
 class _Figures:
