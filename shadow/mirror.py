@@ -80,6 +80,7 @@ class Mirror:
         )
         self.request_bytes = config.limits.request_bytes
         self.selection = Selection(config.mirror_paths)
+        self._exact, self._patterned = self.selection.exact, self.selection.patterned
         self.sampler = Sampler(config.experiment)
         self._denial = None if config.tenants is None else Denial(config.tenants)
         self._by_request = all(arm.key == REQUEST for arm in self.arms)
@@ -100,15 +101,17 @@ class Mirror:
     def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
         """What the mirror will do with this request; None when nothing, which is then counted."""
         path = path_of(head.target)
-        methods = self.selection.exact.get(path)
-        if methods is None and self.selection.patterned:
+        methods = self._exact.get(path)
+        if methods is None and self._patterned:
             methods = self.selection.by_path(path)
         if methods is None or self.draining or not (head.method in methods or head.upgrade):
             return None
-        reason = self._skip_reason(head)
-        if reason:
-            self.skip(self.arms, reason)
-            return None
+        odd = head.marked or head.opted_out or head.upgrade or head.length > self.request_bytes
+        if odd or self._denial is not None or self.switch.skip:  # as a rule, nothing is to be said
+            reason = self._skip_reason(head)
+            if reason:
+                self.skip(self.arms, reason)
+                return None
         pair_id = new_pair_id()
         chosen = self._chosen(pair_id) if self._by_request else self._chosen_by_keys(pair_id, head)
         if not chosen:

@@ -36,6 +36,8 @@ def render(tmp_path):
     ledger.add("fp8", "skipped", "not_sampled")
     ledger.add("fp8", "dropped", "made-up-by-someone")
     ledger.add("control", "captured", n=5)
+    for n, counter in enumerate(("reached", "connect_failed", "breaker_open", "unsent"), 1):
+        ledger.add("fp8", counter, n=n)
     ledger.next_sequence()
     yield exposition(ledger, WayOut(), Totals(), {"shadow_stream_bytes": lambda: 4096})
     ledger.close(published=True)
@@ -59,6 +61,10 @@ def test_every_figure_has_its_name_and_labels(render):
         ("shadow_sampled_total", "fp8"): 2,
         ("shadow_skipped_total", "fp8", "not_sampled"): 1,
         ("shadow_captured_total", "control"): 5,
+        ("shadow_reached_total", "fp8"): 1,
+        ("shadow_connect_failed_total", "fp8"): 2,
+        ("shadow_breaker_open_total", "fp8"): 3,
+        ("shadow_unsent_total", "fp8"): 4,
         ("shadow_sequences_total",): 1,
         ("shadow_dropped_sequences_total",): 0,
         ("shadow_relay_requests_total",): 3,
