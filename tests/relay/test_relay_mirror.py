@@ -495,7 +495,7 @@ async def test_an_arm_that_ended_before_the_disconnect_is_complete():
 async def test_an_exception_in_mirror_code_stays_there():
     """A fault of ours in deciding, keeping or starting changes nothing for the client."""
     async with upstream(answering(OK)) as primary, upstream(answering(OK)) as candidate:
-        for place in ("switch", "primary", "perform_soon"):
+        for place in ("_exact", "primary", "perform_soon"):
             async with (
                 proxy(primary.url, {"fp8": candidate.url}) as stage,
                 client(stage.port) as user,
