@@ -1,0 +1,100 @@
+"""The proof without processes: every kind of answer as a record, and as the rows that it becomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from privacy.loose_engine import ALL, EMAIL, KEY, KINDS, NEEDLES, TICKET, question, reply
+from privacy.sinks import leaks, record
+
+from collector.decode import completion_of, rows_of
+from collector.measured import Secret, measured
+from shadow.capture import Capture, Origin, Request, Side
+from shadow.config.redaction import Redaction
+from shadow.config.subject import Subject
+from shadow.exchange import decode
+from shadow.redaction import veil_of
+from shadow.relay.answer import parse_answer
+from shadow.relay.head import parse_request
+
+HEAD = (
+    f"POST /v1/{EMAIL}/chat/completions?api_key={KEY} HTTP/1.1\r\nHost: x\r\n"
+    f"Authorization: Bearer {KEY}\r\nUser-Agent: ua {EMAIL}\r\nX-User-Id: {EMAIL}\r\n"
+    f"X-Request-Id: {TICKET}\r\nX-Own: {ALL}"
+)
+REDACTION = {
+    "patterns": [{"name": "ticket", "regex": "LEAKMARK-[0-9]+"}],
+    "headers": ["x-own"],
+    "salt": "a salt of the tests",
+}
+
+
+def value(kind: str, redaction: Redaction | None, path: str = HEAD) -> bytes:
+    """The record of a question and its answer, in its wire form."""
+    side = Side(
+        Origin("e", "h", "w", "b"), "primary", "primary", 1.0, None, 2**20, 2**16,
+        subject=Subject(header="x-user-id", salt="0123456789abcdef"),
+        veil=veil_of(redaction, lambda: True),
+    )  # fmt: skip
+    body = json.dumps(question(kind)).encode()
+    capture = Capture(side, Request(parse_request(path.encode()), "p", 1, 1, body), 2, 0, 0)
+    capture.sent_ns = capture.first_byte_ns = 1
+    status, fields, pieces = reply(kind)
+    lines = "".join(f"\r\n{name}: {said}" for name, said in fields.items())
+    head = f"HTTP/1.1 {status} X{lines}\r\nX-Request-Id: r {EMAIL}\r\nX-Own: {ALL}"
+    capture.head = parse_answer(head.encode(), bodyless=False)
+    for n, piece in enumerate(pieces):
+        capture.append(n * 1_000_000, [piece])
+    cut = kind == "cut"
+    capture.end(10**9, "reset" if cut else "complete", f"it said {ALL}" if cut else None)
+    return capture.message(1).value
+
+
+def sinks(told: bytes, capture: str) -> Iterator[tuple[str, bytes]]:
+    yield from record(told)
+    for table, rows in rows_of(told, capture).items():
+        yield f"rows: {table}", str(rows).encode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("capture", ["full", "text", "measures"])
+@pytest.mark.parametrize("action", ["mask", "hash", "drop"])
+def test_redaction_leaves_nothing(kind, capture, action):
+    told = value(kind, Redaction(**REDACTION, action=action))
+    if capture == "measures":
+        told = measured(told, Secret())
+    assert leaks(sinks(told, capture)) == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_it_the_same_search_finds_everything(kind):
+    """What the proof rests on: the secrets are in the records, and the search can see them."""
+    found = leaks(sinks(value(kind, None), "full"))
+    assert {"stream: record", "stream: request", "rows: bodies"} <= set(found)
+    assert found["stream: request"] >= set(NEEDLES) - {b"4111111111111111"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_measures_leave_nothing_though_nothing_is_redacted(kind):
+    """Of a request and its answer, whatever it was: figures, and words of known sets."""
+    head = HEAD.replace(f"/{EMAIL}", "")
+    told = measured(value(kind, None, head), Secret())
+    assert leaks(sinks(told, "measures")) == {}
+    exchange = decode(told)
+    assert (exchange.body, exchange.request, exchange.headers) == (b"", None, [])
+    assert rows_of(told, "text").keys() == {"exchanges"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_redaction_changes_no_outcome_but_what_it_withholds(kind):
+    """The same outcome, tokens and times with it and without."""
+    head = HEAD.replace(f"/{EMAIL}", "")
+    plain, veiled = (
+        completion_of(decode(value(kind, each, head))) for each in (None, Redaction(**REDACTION))
+    )
+    if kind != "exotic":
+        assert plain.outcome == veiled.outcome
+        assert plain.timeline == veiled.timeline
+        assert plain.tokens == veiled.tokens
