@@ -8,15 +8,16 @@ Where a body cannot be read, whoever needs it is skipped: never guessed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from shadow.body.change import NotServed, Wish, changes, greedy
+from shadow.body.change import NotServed, Wish, changes, greedy, sought
 from shadow.body.coding import Encoded, undone
-from shadow.body.conversation import Beginning, Hash, beginning_of
+from shadow.body.conversation import Beginning, Hash, beginning_in, beginning_of
 from shadow.body.copy import AS_IT_CAME, EXPANDED, Copy
 from shadow.body.edit import Edit, Pieces, applied
 from shadow.body.names import NAMES, named, stateful, stateful_path, stateful_tree
 from shadow.body.parsed import tree
+from shadow.body.quick import located
 from shadow.body.scan import NotJson, Object, Scanner, Steps, TooMuch
 from shadow.redact import path_of
 from shadow.sampling import CONVERSATION
@@ -46,6 +47,18 @@ class Route(NamedTuple):
     copies: Sequence[Copy]
 
 
+class Seen(NamedTuple):
+    """A body as far as it was looked at."""
+
+    scanner: Scanner
+    skipped: str = ""
+    """Why no arm may have it."""
+    found: Object | None = None
+    """What it says, if it is an object."""
+    tree: dict[str, Any] | None = None
+    """The same parsed, where that was quick."""
+
+
 class Router:
     """See the module."""
 
@@ -58,29 +71,34 @@ class Router:
         most_bytes: int,
         probed: float = 0.0,
     ) -> None:
-        self._reads = probed > 0 or any(
-            arm.wish.reads or arm.wish.copies > 1 or arm.key == CONVERSATION for arm in arms
+        wishes = [arm.wish for arm in arms]
+        self._by_conversation = any(arm.key == CONVERSATION for arm in arms)
+        self._reads = (
+            probed > 0
+            or self._by_conversation
+            or any(wish.reads or wish.copies > 1 for wish in wishes)
         )
         self._sampler = sampler
         self._conversations = conversations
         self._held = held
         self._most_bytes = most_bytes
         self._probed = probed
+        self._sought, self._scanned = sought(wishes, probed=probed > 0)
 
     def untouched(self, request: Request) -> bool:
         """Whether every arm gets the request as it came, as far as can be said at once."""
-        head, body = request.head, request.body
-        if self._reads or head.coded or stateful_path(path_of(head.target)):
+        if self._reads or request.head.coded or stateful_path(path_of(request.head.target)):
             return False
-        if not body:
-            return True
+        return not request.body or self._plain(request) is not None
+
+    def _plain(self, request: Request) -> dict[str, Any] | None:
+        """The body, where it is quickly parsed, points at no state and steers nothing."""
+        body = request.body
         found = tree(body)
-        if found is None or not NAMES.isdisjoint(found):
-            return False
-        if stateful_tree(found):
-            return False
+        if found is None or not NAMES.isdisjoint(found) or stateful_tree(found):
+            return None
         request.parsed(found)
-        return True
+        return found
 
     def routes(self, request: Request, arms: Sequence[Arm]) -> Steps[list[Route]]:
         """What becomes of each of `arms`.
@@ -89,42 +107,49 @@ class Router:
             NoRoom: the body cannot be kept without its coding.
         """
         path = path_of(request.head.target)
-        reason, scanner, found = yield from self._read(request, path)
-        if reason:
-            return [Route(arm, reason, ()) for arm in arms]
-        drawn = yield from self._drawn(request, arms, scanner, found)
+        seen = yield from self._read(request, path)
+        if seen.skipped:
+            return [Route(arm, seen.skipped, ()) for arm in arms]
+        drawn = 0.0
+        if self._by_conversation:
+            drawn = yield from self._drawn(request, seen)
         routes = []
         for arm in arms:
             if arm.key == CONVERSATION and drawn >= arm.sample:
                 routes.append(Route(arm, "not_sampled", ()))
             else:
-                routes.append(
-                    (yield from _route(arm, path, scanner, found, expanded=request.expanded))
-                )
+                routes.append((yield from _route(arm, path, seen, expanded=request.expanded)))
         if self._probed:
-            yield from self._probe(request, path, routes, scanner, found)
+            yield from self._probe(request, path, routes, seen)
         return routes
 
-    def _read(self, request: Request, path: bytes) -> Steps[tuple[str, Scanner, Object | None]]:
-        """(why no arm may have it, or '', its scanner, what it says if it is an object)."""
-        scanner = Scanner(request.body)
+    def _read(self, request: Request, path: bytes) -> Steps[Seen]:
         if stateful_path(path):
-            return "stateful", scanner, None
+            return Seen(Scanner(b""), "stateful")
         try:
             if request.head.coded:
                 yield from self._undo(request)
-                scanner = Scanner(request.body)
-            if not request.body:
-                return "", scanner, None
-            found = yield from scanner.whole()
+            return (yield from self._seen(request))
         except Encoded:
-            return "encoded", scanner, None
+            return Seen(Scanner(b""), "encoded")
         except TooMuch:
-            return "too_large_to_route", scanner, None
+            return Seen(Scanner(b""), "too_large_to_route")
+
+    def _seen(self, request: Request) -> Steps[Seen]:
+        body, scanner = request.body, Scanner(request.body)
+        if not body:
+            return Seen(scanner)
+        plain = self._plain(request)
+        if plain is not None and self._scanned.isdisjoint(plain):
+            quick = located(body, plain, self._sought)
+            if quick is not None:
+                return Seen(scanner, "", quick, plain)
+        try:
+            found = yield from scanner.whole()
         except NotJson:
-            return ("not_json" if (yield from named(request.body)) else ""), scanner, None
-        points = yield from stateful(request.body, found)
-        return ("stateful" if points else ""), scanner, found
+            return Seen(scanner, "not_json" if (yield from named(body)) else "")
+        points = yield from stateful(body, found)
+        return Seen(scanner, "stateful" if points else "", found, plain)
 
     def _undo(self, request: Request) -> Steps[None]:
         codings = field_values(request.head, b"content-encoding")
@@ -136,21 +161,19 @@ class Router:
         request.body = plain
         request.expanded = True
 
-    def _drawn(
-        self, request: Request, arms: Sequence[Arm], scanner: Scanner, found: Object | None
-    ) -> Steps[float]:
+    def _drawn(self, request: Request, seen: Seen) -> Steps[float]:
         """The conversation's number; the request's own where it belongs to none."""
-        if not any(arm.key == CONVERSATION for arm in arms):
-            return 0.0
-        if found is not None:
+        begun = None
+        if seen.tree is not None:
+            begun = beginning_in(seen.tree)
+        elif seen.found is not None:
             try:
-                begun = yield from beginning_of(scanner, found)
+                begun = yield from beginning_of(seen.scanner, seen.found)
             except (NotJson, TooMuch):
                 begun = None
-            if begun is not None:
-                request.conversation = self._conversations.of(request.head, begun)
-        if not request.conversation:
+        if begun is None:
             return self._sampler.draw(request.pair_id)
+        request.conversation = self._conversations.of(request.head, begun)
         return self._sampler.draw(f"{CONVERSATION}:{request.conversation}")
 
     def _probe(
@@ -158,12 +181,12 @@ class Router:
         request: Request,
         path: bytes,
         routes: list[Route],
-        scanner: Scanner,
-        found: Object | None,
+        seen: Seen,
     ) -> Steps[None]:
         """Once more without chance, to the control and the candidates, if it is drawn for."""
         more = greedy(path)
         there = {route.arm.role for route in routes if route.copies}
+        scanner, found = seen.scanner, seen.found
         if more is None or found is None or there != {"candidate", "control"}:
             return
         if self._sampler.draw(f"{GREEDY}:{request.pair_id}") >= self._probed:
@@ -202,10 +225,8 @@ def _met(arm: Arm, sent: list[Arm]) -> float:
     return max(chances, default=1.0)
 
 
-def _route(
-    arm: Arm, path: bytes, scanner: Scanner, found: Object | None, *, expanded: bool
-) -> Steps[Route]:
-    wish = arm.wish
+def _route(arm: Arm, path: bytes, seen: Seen, *, expanded: bool) -> Steps[Route]:
+    wish, scanner, found = arm.wish, seen.scanner, seen.found
     edits: list[Edit] = []
     names: list[str] = []
     if found is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from shadow.body.edit import Edit, edits, key_text
@@ -36,6 +36,16 @@ class Wish:
     removed: tuple[str, ...] = ()
     include_usage: bool = False
     copies: int = 1
+    spelled: Mapping[bytes, bytes] = field(init=False)
+    """`models` as JSON texts, as most clients spell them."""
+    gone: frozenset[bytes] = field(init=False)
+    """Top-level names that never stay, unless they are set."""
+
+    def __post_init__(self) -> None:
+        texts = {json_text(name): json_text(to) for name, to in self.models.items()}
+        gone = STEERING | {name.encode() for name in self.removed if "." not in name}
+        object.__setattr__(self, "spelled", texts)
+        object.__setattr__(self, "gone", gone - {name.encode() for name in self.values})
 
     @property
     def reads(self) -> bool:
@@ -46,6 +56,23 @@ class Wish:
 def greedy(path: bytes) -> Mapping[str, bytes] | None:
     """What makes a request greedy; None where nothing is sampled."""
     return _GREEDY.get(path.rpartition(b"/")[2])
+
+
+def sought(wishes: Iterable[Wish], *, probed: bool) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Top-level names whose values decide or are replaced; and those that need the scanner where
+    they are there: objects to change within, and what is taken away.
+    """
+    values, scanned = {"model"}, set[str]()
+    for wish in wishes:
+        values |= {name for name in wish.values if "." not in name}
+        scanned |= {name.partition(".")[0] for name in (*wish.values, *wish.removed) if "." in name}
+        scanned |= {name for name in wish.removed if "." not in name}
+        if wish.include_usage:
+            values.add("stream")
+            scanned.add(_USAGE.partition(".")[0])
+    if probed:
+        values |= {name for more in _GREEDY.values() for name in more}
+    return tuple(sorted(values)), frozenset(scanned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,62 +100,83 @@ def changes(
         NotJson, TooMuch: of an object within it.
     """
     body = scanner.body
-    values = {**wish.values, **more}
+    made, names = _models(body, found, wish)
+    values = {**wish.values, **more} if more else wish.values
     if wish.include_usage and path.endswith(COMPLETIONS) and _streamed(body, found):
-        values.setdefault(_USAGE, b"true")
-    made, names = _models(body, found, wish.models)
-    removed = {member.name for member in found.members} & (
-        STEERING | {name.encode() for name in wish.removed if "." not in name}
-    )
-    removed -= {name.partition(".")[0].encode() for name in values}
-    plain = {name.encode(): text for name, text in values.items() if "." not in name}
-    plain = {name: text for name, text in plain.items() if not _is(body, found, name, text)}
-    for parent, (inner, gone) in _nested(values, wish.removed).items():
+        values = {**values, _USAGE: b"true"}
+    plain: dict[bytes, bytes] = {}
+    nested = any("." in name for name in wish.removed)
+    for name, text in values.items():
+        if "." in name:
+            nested = True
+        elif not _is(body, found, name.encode(), text):
+            plain[name.encode()] = text
+    removed = {member.name for member in found.members if member.name in wish.gone}
+    if more:
+        removed -= {name.encode() for name in more}
+    if nested:
+        inside = _nested(values, wish.removed)
+        yield from _all_within(scanner, found, inside, removed, plain, made, names)
+    names += [name.decode() for name in (*plain, *removed) if not _told(name.decode(), names)]
+    if plain or removed:
+        made += edits(found, plain, removed)
+    return Changes(made, sorted(set(names)) if len(names) > 1 else names)
+
+
+def _all_within(
+    scanner: Scanner,
+    found: Object,
+    inside: dict[bytes, tuple[dict[bytes, bytes], list[bytes]]],
+    removed: set[bytes],
+    plain: dict[bytes, bytes],
+    made: list[Edit],
+    names: list[str],
+) -> Steps[None]:
+    """Add what is changed within objects: to `plain` where the object is new, else to `made`."""
+    for parent, (values, gone) in inside.items():
         if parent in removed or parent in plain:
             continue
         there = [member for member in found.members if member.name == parent]
-        if not there and inner:
-            plain[parent] = _object(inner)
-            names += [f"{parent.decode()}.{name.decode()}" for name in inner]
+        if not there and values:
+            plain[parent] = _object(values)
+            names += [f"{parent.decode()}.{name.decode()}" for name in values]
         for member in there:
-            edited, altered = yield from _within(scanner, member, inner, gone)
+            edited, altered = yield from _within(scanner, member, values, gone)
             made += edited
             names += [f"{parent.decode()}.{name.decode()}" for name in altered]
-    names += [name.decode() for name in (*plain, *removed) if not _told(name.decode(), names)]
-    made += edits(found, plain, removed)
-    return Changes(made, sorted(set(names)))
 
 
 def _told(name: str, names: list[str]) -> bool:
     return any(each.startswith(f"{name}.") for each in names)
 
 
-def _models(
-    body: bytes | bytearray, found: Object, models: Mapping[str, str]
-) -> tuple[list[Edit], list[str]]:
-    if not models:
+def _models(body: bytes | bytearray, found: Object, wish: Wish) -> tuple[list[Edit], list[str]]:
+    if not wish.models:
         return [], []
     made, named = [], False
     for member in found.members:
         if member.name == b"model":
             named = True
-            to = models.get(_string(body, member))
-            if to is None:
-                raise NotServed
-            text = json_text(to)
-            if to != _string(body, member):
+            said = bytes(body[member.at : member.end])
+            text = wish.spelled.get(said)
+            if text is None:
+                to = wish.models.get(_string(said))
+                if to is None:
+                    raise NotServed
+                text = said if to == _string(said) else json_text(to)
+            if text != said:
                 made.append(Edit(member.at, member.end, text))
     if not named:
         raise NotServed
     return made, ["model"] if made else []
 
 
-def _string(body: bytes | bytearray, member: Member) -> str:
-    """A string member's text; '' where it is none, or absurdly long for a name."""
-    if member.end - member.at > 4096 or body[member.at] != b'"'[0]:
+def _string(text: bytes) -> str:
+    """A JSON string's text; '' where it is none, or absurdly long for a name."""
+    if len(text) > 4096 or text[:1] != b'"':
         return ""
     try:
-        return str(json.loads(body[member.at : member.end].decode()))
+        return str(json.loads(text.decode()))
     except ValueError:
         return ""
 

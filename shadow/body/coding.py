@@ -86,7 +86,8 @@ class _Brotli:
 
     def inflate(self, data: bytes) -> tuple[bytes, bytes | None]:
         piece = bytes(self._stream.process(data, output_buffer_limit=_OUT_BYTES))
-        return piece, None if self._stream.can_accept_more_data() else b""
+        held_back = len(piece) >= _OUT_BYTES or not self._stream.can_accept_more_data()
+        return piece, b"" if held_back else None
 
 
 def undone(codings: list[bytes], body: bytes | bytearray, most: int) -> Steps[bytes | bytearray]:

@@ -33,16 +33,32 @@ class Hash:
     def of(self, tenant: bytes, beginning: Beginning) -> str:
         """32 hex digits."""
         state = self._keyed.copy()
-        for part in (tenant, *(part for message in beginning for part in message)):
-            state.update(len(part).to_bytes(8, "big"))
-            state.update(part)
+        parts = [tenant, *(part for message in beginning for part in message)]
+        sizes = b",".join(b"%d" % len(part) for part in parts)
+        state.update(b"".join([sizes, b";", *parts]))
         return state.hexdigest()
 
 
+def beginning_in(tree: dict[str, Any]) -> Beginning | None:
+    """How the conversation of a parsed body began; None where it holds no user's message."""
+    found = [(name.encode(), _text(tree[name])) for name in _BEFORE if name in tree]
+    messages = tree.get("messages", tree.get("input"))
+    if messages.__class__ is str:
+        return [*found, (b"user", _text(messages))]
+    if messages.__class__ is not list:
+        return None
+    for message in messages:
+        if message.__class__ is not dict:
+            return None
+        role = _text(message.get("role"))
+        found.append((role, _text(message.get("content"))))
+        if role == b"user":
+            return found
+    return None
+
+
 def beginning_of(scanner: Scanner, found: Object) -> Steps[Beginning | None]:
-    """How the conversation of a body began; None where it holds no user's message. A text over
-    256 KiB counts as it is spelled.
-    """
+    """The same of a body that was scanned; a text over 256 KiB counts as it is spelled."""
     begun: Beginning = []
     for name in _BEFORE:
         said = found.last(name.encode())

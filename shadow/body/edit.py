@@ -71,4 +71,4 @@ def applied(body: bytes | bytearray, made: list[Edit]) -> Pieces:
             pieces += [whole[at : edit.start], edit.text]
             at = edit.end
         pieces.append(whole[at:])
-    return [piece for piece in pieces if len(piece)]
+    return pieces

@@ -138,12 +138,16 @@ def stateful(body: bytes | bytearray, found: Object) -> Steps[bool]:
     stands within the messages.
     """
     for member in found.members:
-        if member.name in STATEFUL and body[member.at : member.end] not in _NOTHING:
+        if member.name in STATEFUL and not _is_nothing(body, member):
             return True
         spelled = _SPELLED.get(member.name)
         if spelled is not None and (yield from _holds(body, member, spelled)):
             return True
     return False
+
+
+def _is_nothing(body: bytes | bytearray, member: Member) -> bool:
+    return bytes(body[member.at : min(member.end, member.at + 6)]) in _NOTHING
 
 
 def _holds(body: bytes | bytearray, member: Member, names: re.Pattern[bytes]) -> Steps[bool]:
