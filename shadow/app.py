@@ -30,6 +30,11 @@ __all__ = ["Ports", "Proxy", "serve", "until_signalled"]
 BACKLOG: Final = 4096
 TICK_S: Final = 0.1
 """The one coarse clock for deadlines and idle connections."""
+IDLE_GRACE_S: Final = 1.0
+"""How long a drain leaves idle connections open: a gateway may be writing on one just then, and a
+request that meets a closing connection is a 502 or 503; its answer says `Connection: close`."""
+ARMS_NAMES_S: Final = 1.0
+"""How long a start waits for the arms' names; the primary's may take its connect timeout."""
 CUT_S: Final = 1.0
 """How long connections that were cut may take to end."""
 
@@ -97,9 +102,12 @@ class Proxy:
         self.relay.client_closed = self._closed
         if self._server is not None:
             self._server.close()
+        wait_s = self.config.drain if timeout_s is None else timeout_s
+        grace_s = min(IDLE_GRACE_S, wait_s)
+        await self._until_quiet(grace_s)
         for client in list(self.relay.clients):
             client.drain()
-        await self._until_quiet(self.config.drain if timeout_s is None else timeout_s)
+        await self._until_quiet(wait_s - grace_s)
         for client in list(self.relay.clients):
             client.cut()
         await self._until_quiet(CUT_S)
@@ -115,12 +123,9 @@ class Proxy:
 
     async def _first_addresses(self) -> None:
         """Give the first look-ups a moment, so that the first request finds an address."""
-        pools = [self.relay.pool, *(arm.pool for arm in self.mirror.arms)]
-        waits = [pool.addresses.first.wait for pool in pools if not pool.addresses.first.is_set()]
-        deadline = monotonic_ns() + int(self.config.primary.connect_timeout * 1e9)
-        while waits and monotonic_ns() < deadline:
-            waits = [wait for wait in waits if not wait(0)]
-            await asyncio.sleep(0.01)
+        primary = self.config.primary.connect_timeout
+        await _first([self.relay.pool], primary)
+        await _first([arm.pool for arm in self.mirror.arms], min(ARMS_NAMES_S, primary))
 
     def _on_tick(self) -> None:
         loop = asyncio.get_running_loop()
@@ -145,6 +150,14 @@ class Proxy:
         self._quiet.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._quiet.wait(), timeout_s)
+
+
+async def _first(pools: list[Pool], seconds: float) -> None:
+    waits = [pool.addresses.first.wait for pool in pools if not pool.addresses.first.is_set()]
+    deadline = monotonic_ns() + int(seconds * 1e9)
+    while waits and monotonic_ns() < deadline:
+        waits = [wait for wait in waits if not wait(0)]
+        await asyncio.sleep(0.01)
 
 
 def _primary_pool(config: Config, ports: Ports) -> Pool:

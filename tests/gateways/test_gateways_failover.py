@@ -120,8 +120,8 @@ async def until(condition, seconds: float) -> None:
         await asyncio.sleep(0.1)
 
 
-async def killed_under_load(folder: Path) -> tuple[list[Seen], float, float]:
-    """(all requests, when the proxy was killed, when it was gone)."""
+async def ended_under_load(folder: Path, how: signal.Signals) -> tuple[list[Seen], float, float]:
+    """(all requests, when the proxy was signalled, when it was gone)."""
     gateway, listen, health = free_ports(3)
     log: list[Seen] = []
     stop = asyncio.Event()
@@ -134,7 +134,7 @@ async def killed_under_load(folder: Path) -> tuple[list[Seen], float, float]:
             await until(lambda: _answers(gateway), 10)
             users = [asyncio.ensure_future(user(gateway, log, stop)) for _ in range(CLIENTS)]
             await until(lambda: relayed(health) > 3 * CLIENTS, 20)
-            process.kill()
+            process.send_signal(how)
             killed = time.monotonic()
             await asyncio.to_thread(process.wait)
             gone = time.monotonic()
@@ -167,7 +167,7 @@ def test_kill_9_costs_at_most_the_streams_in_flight(tmp_path):
     600 to 733 requests 20, 20 and 32 lost (12 of them while it died, which took 7 to 44 ms); the
     slowest head of the 520 to 653 later ones after 26 to 38 ms.
     """
-    log, killed, gone = asyncio.run(killed_under_load(tmp_path))
+    log, killed, gone = asyncio.run(ended_under_load(tmp_path, signal.SIGKILL))
     lost = [seen for seen in log if not seen.whole]
     open_then = [s for s in log if s.begun <= gone + 0.05 and (not s.ended or s.ended >= killed)]
     later = [seen for seen in log if seen.begun > gone + 0.05]
@@ -184,3 +184,15 @@ def test_kill_9_costs_at_most_the_streams_in_flight(tmp_path):
     assert all(seen in open_then for seen in lost), told
     assert len(later) > 3 * CLIENTS, told
     assert slowest < 1.0, told
+
+
+@pytest.mark.gateway
+@pytest.mark.usefixtures("with_envoy")
+def test_a_restart_costs_nothing(tmp_path):
+    """The same with SIGTERM: what runs ends whole, what comes meanwhile is answered by the proxy, which
+    says close, or by the engine; not one request is lost.
+    """
+    log, told, gone = asyncio.run(ended_under_load(tmp_path, signal.SIGTERM))
+    assert not [seen for seen in log if not seen.whole]
+    assert any(told < seen.begun < gone for seen in log)
+    assert sum(seen.begun > gone for seen in log) > 3 * CLIENTS

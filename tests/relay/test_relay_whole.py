@@ -564,3 +564,26 @@ async def test_a_drain_among_long_streams():
         assert counts[("fp8", "dropped", "shutdown")] == 10
         assert counts[("primary", "captured", "")] == 10
         assert stage.ledger.balanced("fp8")
+
+
+@in_loop
+async def test_a_drain_answers_who_was_just_writing():
+    """A request that comes on an idle connection just when the drain has begun has its answer, which
+    says close; whoever stays idle is closed within two seconds."""
+    async with (
+        upstream(answering(OK)) as primary,
+        proxy(primary.url) as stage,
+        client(stage.port) as busy,
+        client(stage.port) as idle,
+    ):
+        for user in (busy, idle):
+            await user.write(GET)
+            await user.exactly(len(OK))
+        begun = time.monotonic()
+        draining = asyncio.ensure_future(stage.proxy.drain(10))
+        await asyncio.sleep(0.1)
+        await busy.write(GET)
+        assert (await busy.rest()).endswith(b"\r\nConnection: close\r\n\r\nok")
+        assert await idle.rest() == b""
+        await draining
+        assert 0.5 < time.monotonic() - begun < 2
