@@ -4,8 +4,9 @@ SELECT
     toInt64(intDiv(toUnixTimestamp64Nano(arrived_at), {period_ns:Int64})) AS period,
     toFloat64(countIf(mirroring = 'on')) AS on_n,
     toFloat64(countIf(mirroring = 'off')) AS off_n,
-    sumIf(log(ttft_any_ms), mirroring = 'on') AS on_logs,
-    sumIf(log(ttft_any_ms), mirroring = 'off') AS off_logs
+    -- a period without either side has no logs: the sum over none of a Nullable is NULL
+    ifNull(sumIf(log(ttft_any_ms), mirroring = 'on'), 0) AS on_logs,
+    ifNull(sumIf(log(ttft_any_ms), mirroring = 'off'), 0) AS off_logs
 FROM exchanges FINAL
 WHERE experiment = {experiment:String}
     AND config_hash = {config_hash:String}

@@ -113,3 +113,15 @@ def test_without_windows_it_says_why(world):
         "reason": "not known: `isolation: off`, or a tap, leaves no time without mirroring"
     }
     assert sentence(told).endswith("leaves no time without mirroring.")
+
+
+def test_a_period_without_shadow_off_answers_is_joined(world):
+    """The store has no sum over none: the period counts as one with nothing on that side."""
+    from dataclasses import replace
+
+    settings = replace(world.settings(control=None), off_period_s=400.0)
+    for n in range(20):
+        world.exchange(n, f"p{n}", "primary", mirroring="on")
+    world.store()
+    told = mirroring_cost(world.client, settings, T0 + 3600 * 10**9)
+    assert (told["blocks"], told["delta"]) == (0, None)
