@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shadow.config.bounds import Breaker as Settings
 
 FAILED: Final = frozenset({"connect_failed", "timed_out", "reset", "truncated", "malformed"})
-"""Transports that are the arm's own failure; of the others `complete` alone says that it is well."""
+"""The arm's own failures; of the other transports `complete` alone says that it is well."""
 ERROR: Final = 500
 """A status from here on is a failure of the arm."""
 
@@ -21,7 +21,16 @@ ERROR: Final = 500
 class Breaker:
     """See the module. `era` changes whenever it opens, tries or closes."""
 
-    __slots__ = ("_failures", "_open_ns", "_opened_ns", "_probes", "_row", "_trying", "_well", "era")
+    __slots__ = (
+        "_failures",
+        "_open_ns",
+        "_opened_ns",
+        "_probes",
+        "_row",
+        "_trying",
+        "_well",
+        "era",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self._failures = settings.failures

@@ -1,7 +1,7 @@
 """How many tokens an answer cost, found by searching its bytes: no JSON is parsed for it.
 
-The search is C's, over the answer's first 4 and last 16 KiB: a few microseconds. A quote within a text
-is escaped in JSON, so no text of a model is taken for a count.
+The search is C's, over the answer's first 4 and last 16 KiB: a few microseconds. A quote within a
+text is escaped in JSON, so no text of a model is taken for a count.
 """
 
 from __future__ import annotations
