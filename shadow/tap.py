@@ -52,7 +52,11 @@ class Tap:
             return False
         baseline = Baseline(self, plan)
         self.open[baseline] = None
-        baseline.begin()
+        try:
+            baseline.begin()
+        except BaseException:  # a fault of ours: nothing of it stays open
+            baseline.give_up()
+            raise
         return True
 
     def expire(self, now: int) -> None:
@@ -184,6 +188,12 @@ class Baseline:
             pool.connect(self)
         else:
             self._send(connection)
+
+    def give_up(self) -> None:
+        """Leave the connection, and tell nobody: the caller does."""
+        del self._tap.open[self]
+        if self.connection is not None:
+            self.connection.abort()
 
     def _send(self, connection: Upstream) -> None:
         self.connection = connection

@@ -15,7 +15,7 @@ import pytest
 TESTS = Path(__file__).parent.parent
 
 F, E, W, M = "relay/fidelity", "relay/ends", "relay/whole", "relay/mirror"
-"""relay/NAME is tests/relay/test_relay_NAME.py, AREA/NAME tests/AREA/test_NAME.py."""
+"""relay/NAME is tests/relay/test_relay_NAME.py (gateways/NAME alike), AREA/NAME tests/AREA/test_NAME.py."""
 
 PROMISES: dict[str, list[str]] = {
     # Identical
@@ -147,13 +147,30 @@ PROMISES: dict[str, list[str]] = {
         "relay/headers: test_built",
         "relay/headers: test_what_never_travels",
     ],
-    "What the configuration asks of a body is read after its last byte went to the primary": [
-        f"{M}: test_the_arm_starts_when_the_primary_has_the_last_byte"
+    "Changing a value replaces it in place: key order, number spelling, escapes and duplicates "
+    "stay": [
+        "relay/body_change: test_a_dictionary_s_say",
+        "relay/body_change: test_a_model_is_replaced_where_it_stands",
+        "relay/body_change: test_nothing_asked_nothing_changed",
+    ],
+    "A content-coded body is undone within a bound if it must be changed, else skipped encoded": [
+        "relay/body_mirror: test_a_coded_request",
+        "relay/body_mirror: test_what_cannot_be_read_fails_closed",
+        "relay/body_names: test_a_bomb_is_bounded",
+    ],
+    "What the configuration asks of a body is read after its last byte went to the primary, in steps "
+    "that hold the loop under 1 ms; what cannot be is skipped too_large_to_route": [
+        f"{M}: test_the_arm_starts_when_the_primary_has_the_last_byte",
+        "relay/body_scan: test_each_step_is_short",
+        "relay/body_scan: test_what_takes_too_long_is_given_up",
+        "relay/body_mirror: test_a_huge_body_is_changed_in_steps",
     ],
     # Drain
     "stop accepting, Connection: close on heads not yet sent, no new mirrors": [
         f"{E}: test_drain_lets_streams_end",
         f"{W}: test_a_drain_among_long_streams",
+        f"{W}: test_a_drain_answers_who_was_just_writing",
+        "gateways/failover: test_a_restart_costs_nothing",
     ],
     "wait for the clients' streams up to drain, cut and count the rest (cut_by_drain)": [
         f"{E}: test_drain_cuts_what_does_not_end",
@@ -255,6 +272,16 @@ PROMISES: dict[str, list[str]] = {
         f"{W}: test_an_engine_that_closes_idle_connections_costs_nobody_an_answer"
     ],
     "Drain with streams of minutes running": [f"{W}: test_a_drain_among_long_streams"],
+    "kill -9 of the proxy behind a real Envoy: at most the streams in flight are lost": [
+        "gateways/failover: test_kill_9_costs_at_most_the_streams_in_flight"
+    ],
+    "The tap answers at once with 202 and sends the request to a baseline replica (arm name primary, "
+    "attach=tap) and to the candidates": [
+        "relay/tap: test_a_copy_goes_to_the_replica_and_to_the_arms",
+        "relay/tap: test_the_gateway_waits_for_nobody",
+        "gateways/tap: test_envoy_mirrors_to_the_tap",
+        "gateways/tap: test_nginx_mirrors_to_the_tap",
+    ],
     "bounded everything: heads, idle clients, uploads": [
         "relay/waits: test_a_head_that_does_not_end_is_408",
         "relay/waits: test_an_idle_connection_ends",
@@ -332,7 +359,7 @@ FAULTS: dict[str, list[str]] = {
 @cache
 def _tests_of(module: str) -> frozenset[str]:
     area, _, name = module.rpartition("/")
-    stem = f"test_relay_{name}" if area == "relay" else f"test_{name}"
+    stem = f"test_{area}_{name}" if area in {"relay", "gateways"} else f"test_{name}"
     tree = ast.parse((TESTS / area / f"{stem}.py").read_text())
     functions = (
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -334,3 +334,28 @@ def test_a_replica_outside_of_the_networks_is_refused():
     with pytest.raises(ValidationError, match=r"primary\.url: 8\.8\.8\.8 is outside"):
         asyncio.run(start())
     asyncio.run(start(allow_external=True))
+
+
+@in_loop
+async def test_a_fault_of_ours_leaves_nothing_open():
+    """The request cannot be built: the copy has its 202, the fault is counted, nothing stays open."""
+    async with (
+        upstream(answering(OK)) as replica,
+        tapped(replica.url, {"fp8": replica.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await stage.publisher.wait_for(2)
+        tap = stage.proxy._tap
+        built, tap.headers = tap.headers, None
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        assert stage.totals.mirror_errors == 1
+        assert not tap.open
+        assert stage.totals.open_streams == 0
+        stage.totals.mirror_errors = 0
+        tap.headers = built
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await stage.publisher.wait_for(4)
