@@ -41,10 +41,7 @@ store: {embedded: ./d}
 
 # The whole sample of the contract, with each key whose feature is to come.
 LATER = {
-    "attach: tap": "attach: not yet",
     "capture: measures": "capture: not yet",
-    "arms: {fp8: {role: candidate, url: 'http://c', sample: 1, key: conversation}}": "arms.fp8.key: not yet",
-    "arms: {fp8: {role: candidate, url: 'http://c', sample: 1, models: {a: b}}}": "arms.fp8.models: not yet",
 }
 
 
@@ -145,6 +142,25 @@ def test_a_key_of_a_later_version_is_refused(tmp_path, line, expected):
         ("limits: {bad_records: -1}", "limits.bad_records: "),
         ("listen: 8080", "listen: 8080 is not an address"),
         ("experiment: 'a b'", "experiment: 'a b' is not a name"),
+        ("greedy_probe: 0.1", "greedy_probe: compares candidates with a control"),
+        *[
+            (
+                f"arms: {{a: {{role: candidate, url: 'http://c', sample: 1, {asked}}}}}",
+                f"arms.a{said}",
+            )
+            for asked, said in {
+                "key: user": ".key: 'user' is none of",
+                "amplify: 0": ".amplify: ",
+                "models: {'': b}": ".models",
+                "params: {set: {model: m}}": ".params.set.model",
+                "params: {set: {a.b.c: 1}}": ".params.set.a.b.c",
+                "params: {set: {t: .nan}}": ".params.set.t: not a JSON value",
+                "params: {set: {t: 2026-01-01}}": ".params.set.t: not a JSON value",
+                "params: {set: {t: 1}, remove: [t]}": ": params: t is asked for twice",
+                "params: {set: {t: 1}, remove: [t.u]}": ": params: t.u is asked for twice",
+                "include_usage: true, params: {remove: [stream_options]}": ": params: stream_options.",
+            }.items()
+        ],
         (
             "arms: {a: {role: control, url: 'http://c', sample: 1}, b: {role: control, url: 'http://c', sample: 1}}",
             "arms: one control at most",
@@ -283,6 +299,12 @@ def test_config_hash_covers_what_is_measured_and_nothing_else(tmp_path):
         "deadline: 60s",
         "build: b",
         "factors: {q: fp8}",
+        "key: conversation",
+        "models: {a: b}",
+        "params: {set: {temperature: 0}}",
+        "params: {remove: [temperature]}",
+        "include_usage: true",
+        "amplify: 2",
         "tokenizer: t.json",
         "headers: {set: {x-a: '${K}'}}",
     ):
