@@ -92,6 +92,7 @@ class Mirror:
             config.limits.request_bytes,
             config.greedy_probe,
         )
+        self._requests = 0
         self._given = -1
         self.weights: dict[str, float] = {}
         self._set_rates()
@@ -277,7 +278,10 @@ class Mirror:
 
     def tick(self, now: int) -> None:
         """The proxy's clock: the switch, deadlines, idle connections."""
-        self.switch.tick(now, time.time(), sum(len(arm.open) for arm in self.arms))
+        requests, open_copies = self.totals.requests, sum(len(arm.open) for arm in self.arms)
+        busy = requests != self._requests or self.totals.open_streams > 0 or open_copies > 0
+        self._requests = requests
+        self.switch.tick(now, time.time(), open_copies, busy=busy)
         if self._given != self.switch.version:
             self._set_rates()
         for arm in self.arms:

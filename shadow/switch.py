@@ -31,6 +31,7 @@ class Switch:
 
     __slots__ = (
         "_back_s",
+        "_busy",
         "_changed",
         "_config_hash",
         "_held",
@@ -77,6 +78,7 @@ class Switch:
         """How often mirroring has come to stand still, by reason."""
         self._held = False
         self._changed = False
+        self._busy = False
         self._back_s = 0.0
         self._second_ns = 0
 
@@ -94,16 +96,17 @@ class Switch:
         said = {name: self.told.rates.get(name, rate) for name, rate in configured.items()}
         return {name: 0.0 if name in self.stopped else rate for name, rate in said.items()}
 
-    def tick(self, now_ns: int, wall_s: float, open_copies: int) -> None:
+    def tick(self, now_ns: int, wall_s: float, open_copies: int, *, busy: bool = True) -> None:
         """Look at the clocks.
 
         Args:
             now_ns: the monotonic one.
             wall_s: since 1970, by which all hosts have the same windows.
             open_copies: requests of arms that are open.
+            busy: whether clients asked for anything since the last call, or wait for an answer.
         """
         if self.guard is not None:
-            self._lag(self.guard, now_ns, open_copies)
+            self._lag(self.guard, now_ns, open_copies, busy=busy)
         since = None if self._windows is None else self._windows.since(wall_s)
         self._turn(self._reason(since), now_ns / 1e9)
         if self.skip:
@@ -147,18 +150,21 @@ class Switch:
         elif before not in {"", "shadow_off"}:
             _log.info("mirroring goes on", stood_still_for=before)
 
-    def _lag(self, guard: Guard, now_ns: int, open_copies: int) -> None:
-        """Tell the guard of each second that was of one kind."""
-        if self.watch is None:
+    def _lag(self, guard: Guard, now_ns: int, open_copies: int, *, busy: bool) -> None:
+        """Tell the guard of each busy second that was of one kind; an idle loop is not watched."""
+        self._busy = self._busy or busy
+        if self._busy and self.watch is None:
             self.watch = Watch(asyncio.get_running_loop())
             self._second_ns = now_ns
-            return
         if now_ns - self._second_ns < _SECOND_NS:
             return
         self._second_ns = now_ns
-        late = self.watch.take()
-        if self._changed:
-            self._changed = False
+        late = [] if self.watch is None else self.watch.take()
+        idle, self._busy = not self._busy, False
+        if idle:
+            self.close()
+        changed, self._changed = self._changed, False
+        if changed or (idle and not guard.paused):
             return
         guard.second(now_ns / 1e9, late, on=not self.skip, open_copies=open_copies)
         if guard.paused != self._held:

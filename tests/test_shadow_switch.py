@@ -134,6 +134,24 @@ def test_the_guard_s_pause_reaches_the_switch():
     assert (one.skip, one.mirroring) == ("", "after")
 
 
+def test_an_idle_loop_is_not_watched_and_its_pause_still_ends():
+    """No timer wakes a proxy that nobody asks anything; what is paused comes back by the clock."""
+
+    async def idle() -> tuple[bool, bool, str]:
+        one = switch(isolation=Isolation())
+        assert one.guard is not None
+        wall = Windows("e", 400, 10, 30).of(100)[1] + 1
+        one.tick(10**9, wall, 0, busy=False)
+        never = one.watch is None
+        one.tick(2 * 10**9, wall, 0)
+        one.guard._pause(2.0)
+        for second in range(3, 70):
+            one.tick(second * 10**9, wall, 0, busy=False)
+        return never, one.watch is None, one.skip
+
+    assert asyncio.run(idle()) == (True, True, "")
+
+
 # the kill switch
 
 
