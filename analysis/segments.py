@@ -45,6 +45,8 @@ def bucket(segment: str, value: str) -> str:
         count = float(value)
     except ValueError:
         return value
+    if not math.isfinite(count):
+        return value
     if segment == "cached":
         return "some" if count > 0 else "none"
     below = next((step for step in STEPS if count < step), None)

@@ -84,8 +84,9 @@ SELECT
         has(outcomes, 'truncated_capture'), 'truncated_capture',
         has(transports, 'cut_by_drain'), 'cut_by_drain',
         has(transports, 'deadline_short')
-            OR a.transport = 'timed_out' AND {deadline_ms:Float64} <= p.took_ms * (1 + {slack:Float64})
-            OR c.transport = 'timed_out' AND {control_deadline_ms:Float64} <= p.took_ms * (1 + {slack:Float64}),
+            -- A breaker may have been opened by deadlines alone.
+            OR a.transport IN ('timed_out', 'breaker_open') AND {deadline_ms:Float64} <= p.took_ms * (1 + {slack:Float64})
+            OR c.transport IN ('timed_out', 'breaker_open') AND {control_deadline_ms:Float64} <= p.took_ms * (1 + {slack:Float64}),
             'deadline_short',
         p.outcome = 'not_a_completion', 'not_a_completion',
         p.failed, 'primary_failed',

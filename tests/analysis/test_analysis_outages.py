@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.answers import report
 from analysis.case import Evidence
 from analysis.compare.arrays import Arranged, share_sample
 from analysis.judge import judge
+from analysis.look import Memory, look
 from analysis.policy import Policy
 from analysis.statistics.outages import LEVEL_SHARE, POINTS, blocks_until, longest_outage
+
+from .world import POLICY, T0
 
 BLOCK_S, A_BLOCK = 60, 50
 BEGIN_S = 1_790_000_000
@@ -115,3 +119,23 @@ def test_outages_that_end_keep_the_level(seed):
         found = longest_outage(down, begins, 0.0, 30.0)
         values.append(found is not None and found.log_e >= math.log(1 / LEVEL_SHARE))
     assert np.mean(values) <= LEVEL_SHARE + 2 * math.sqrt(0.2 * 0.8 / 60)
+
+
+def test_a_death_in_the_store_s_windows(world):
+    """The same by windows: alive for 40 s, then nothing but timeouts; most of its answers are lost."""
+    rules = {**POLICY, "outage": "1s"}
+    settings = world.settings(control=None, policy=rules)
+    world.traffic(40, 20, {"fp8": {}})
+    world.traffic(14, 20, {"fp8": {"failure": 1.0}}, first=40)
+    world.count(54, "fp8", "sampled", 5000)
+    world.count(54, "fp8", "dropped", 5000 - 54 * 20, "deadline")
+    world.store()
+    world.heard(55, None)
+    look(world.client, settings, Memory(), T0 + 56 * 10**9, whole=True)
+    found = report(world.client, settings)["candidates"]["fp8"]
+    assert found["coverage"] < 0.5
+    assert found["verdict"] == "reject"
+    assert "for 14 blocks in a row" in found["metrics"]["failure.rate"]["sentence"]
+    assert found["metrics"]["failure.rate"]["interval"][0] is None or (
+        found["metrics"]["failure.rate"]["interval"][0] < 0.005
+    )

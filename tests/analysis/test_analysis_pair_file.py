@@ -9,10 +9,13 @@ import re
 import numpy as np
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from analysis.pair_file.judging import judge_file, known
 from analysis.pair_file.reading import Malformed, read
 from analysis.policy import Policy
+from analysis.report import markdown
 from shadow.cli.commands import run
 
 from .pair_lines import POLICY, lines, text
@@ -322,3 +325,39 @@ def test_weights_count():
         tree["tpot_ms"][1] *= 2
         tree["weight"] = 1e-6
     assert abs(part(trees)["metrics"]["tpot.mean"]["delta"]) < 0.02
+
+
+TIMES = st.sampled_from([None, 0, 1e-300, 1, 19.9, 20, 2**63, 1e308])
+OKS = st.sampled_from([True, True, True, False, None])
+HOSTILE = st.fixed_dictionaries(
+    {
+        "at": st.sampled_from([0, 5, 5.0001, 4e9]) | st.floats(0, 4e9),
+        "candidate": st.just("fp8"),
+        "tpot_ms": st.lists(TIMES, min_size=3, max_size=3),
+        "tokens_per_s": st.lists(TIMES, min_size=3, max_size=3),
+        "ok": st.lists(OKS, min_size=3, max_size=3),
+        "mismatch": st.lists(st.sampled_from([None, 0, 1]), min_size=3, max_size=3),
+        "weight": st.sampled_from([1e-9, 1, 1, 1e6]),
+        "segment": st.fixed_dictionaries(
+            {
+                "model": st.text(max_size=3),
+                "prompt_tokens": st.sampled_from(["nan", "-1", 1e9, "x"]),
+            }
+        ),
+    }
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(HOSTILE, min_size=1, max_size=12), st.integers(1, 40))
+def test_whatever_the_figures_are_a_report_comes_of_it(rows, times):
+    """Zeros, infinities of floats, nothing but failures, one instant: strict JSON, never a crash."""
+    rules = policy(
+        **{"tpot.mean": {"margin": "5%"}, "tpot.p95": {"margin": "5%"}, "failure.rate": {"margin": "1pp"},
+           "tokens_per_s.ratio": {"margin": "5%"}, "mismatch.rate": {"margin": "1pp"}}
+    )  # fmt: skip
+    trees = [{**row, "pair_id": f"{n}-{i}"} for n in range(times) for i, row in enumerate(rows)]
+    file = read([json.dumps(tree).encode() for tree in trees], known(rules))
+    tree = judge_file(file, rules, "hostile")
+    assert json.loads(json.dumps(tree, allow_nan=False))["verdict"] in {"promote", "hold", "reject"}
+    assert markdown(tree)

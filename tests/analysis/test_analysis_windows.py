@@ -121,13 +121,15 @@ def test_errors_inside_of_streams_and_answers_cut_at_their_length(world):
     assert [(one.value, one.pairs) for one in found.values()] == [(0.2, 5), (2 / 3, 3)]
 
 
+@pytest.mark.parametrize("transport", ["timed_out", "breaker_open"])
 @pytest.mark.parametrize(
     ("took_ms", "reason"), [(60_000, ""), (99_000, ""), (101_000, "deadline_short")]
 )
-def test_a_deadline_within_the_slack_proves_nobody_slow(world, took_ms, reason):
-    """The deadline must lie 20 % beyond the primary's own time, or both sides are censored."""
+def test_a_deadline_within_the_slack_proves_nobody_slow(world, took_ms, reason, transport):
+    """The deadline must lie 20 % beyond the primary's own time, or both sides are censored; so is
+    what was not sent because deadlines had opened the breaker."""
     world.exchange(0.1, "p1", "primary", e2e_ms=took_ms)
-    world.exchange(0.1, "p1", "fp8", failure=1, transport="timed_out", e2e_ms=None)
+    world.exchange(0.1, "p1", "fp8", failure=1, transport=transport, e2e_ms=None)
     world.store()
     world.heard(2, None)
     run(world, replace(world.settings(control=None), deadlines_s={"fp8": 120.0}))
