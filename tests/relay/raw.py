@@ -204,9 +204,13 @@ class FakeLedger:
         def total(counter: str) -> int:
             return sum(n for (a, c, _), n in self.counts.items() if (a, c) == (arm, counter))
 
-        return total("eligible") == total("sampled") + total("skipped") and total(
-            "sampled"
-        ) == total("captured") + total("dropped")
+        captured, dropped = total("captured"), total("dropped")
+        began = sum(map(total, ("reached", "connect_failed", "breaker_open", "unsent")))
+        return (
+            total("eligible") == total("sampled") + total("skipped")
+            and total("sampled") == captured + dropped
+            and captured <= began <= captured + dropped  # what was dropped after it had begun
+        )
 
 
 class FakePublisher:
