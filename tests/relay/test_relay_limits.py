@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -205,6 +208,20 @@ def test_what_was_spent_survives(tmp_path):
     assert not purse_of(damaged, tokens_per_day=100).empty(0, NOTHING)
     damaged.close()
     assert [each.name for each in path.parent.iterdir()] == ["0.budgets"]
+
+
+def test_what_was_spent_survives_a_kill(tmp_path):
+    """A process that spends and kills itself with -9: the next one knows."""
+    path = tmp_path / "0.budgets"
+    code = (
+        "import os, sys; from pathlib import Path; from shadow.spending import Spending\n"
+        "Spending(Path(sys.argv[1]), 'e').put('fp8', 'tokens', 4711); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=30)
+    assert done.returncode == -signal.SIGKILL
+    spent = Spending(path, "e")
+    assert spent.get("fp8", "tokens") == 4711
+    spent.close()
 
 
 def test_without_a_folder_it_is_kept_in_memory(tmp_path):
