@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -38,7 +40,12 @@ def live(mirror: Mirror, config: Config, path: Path | None) -> Iterator[None]:
     """Inside of the block, on the running loop, changes reach the mirror; SIGHUP reads the file."""
     loop = asyncio.get_running_loop()
 
+    here = threading.get_ident()
+
     def on_loop(how: Callable[[], None]) -> None:
+        if threading.get_ident() == here:  # the first look, before anything is served
+            how()
+            return
         with suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(how)
 
@@ -54,6 +61,7 @@ def live(mirror: Mirror, config: Config, path: Path | None) -> Iterator[None]:
     )
     watcher.first_look()
     switch.unseen = watcher.stuck
+    mirror.tick(monotonic_ns())
     loop.add_signal_handler(signal.SIGHUP, watcher.reload)
     watcher.start()
     try:

@@ -47,6 +47,15 @@ class Told:
         return asdict(self)
 
 
+def later(before: Told, told: Told) -> Told:
+    """What holds after another host's word: its ends, and what people said, unless that is older
+    than what was heard before: a control port that has lost its file takes no pause back.
+    """
+    if told.at_ns >= before.at_ns:
+        return told
+    return replace(before, stopped=told.stopped, config_hash=told.config_hash)
+
+
 def told_of(document: object) -> Told:
     """From JSON; what it has more is ignored.
 

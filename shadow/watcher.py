@@ -18,7 +18,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 import structlog
 
-from shadow.steering import MOST_BYTES, NotSteering, Told, read, told_of, write
+from shadow.steering import MOST_BYTES, NotSteering, Told, later, read, told_of, write
 
 LOOK_S: Final = 0.25
 FOLLOW_S: Final = 1.0
@@ -175,7 +175,7 @@ class Watcher:
     def _follow(self, followed: Followed) -> None:
         while not self._over.is_set():
             try:
-                told = ask(followed)
+                told = later(self._told or Told(), ask(followed))
             except NotSteering as error:
                 if not self._away:
                     _log.warning("the control port is away; its last word stands", why=str(error))

@@ -22,7 +22,7 @@ from shadow.config.lifecycle import Isolation
 from shadow.isolation import Windows
 from shadow.live import live
 from shadow.reload import Refused, accepted
-from shadow.steering import NotSteering, Told, file_of, told_of
+from shadow.steering import NotSteering, Told, file_of, later, told_of
 from shadow.switch import Switch
 from shadow.switch_figures import switch_figures
 from shadow.watcher import Followed, ask, kill_reason
@@ -321,7 +321,7 @@ async def test_what_was_said_outlives_the_proxy(tmp_path):
         proxy(primary.url, {"fp8": arm.url}) as stage,
     ):
         with steered(stage, tmp_path) as switch:
-            await until(lambda: switch.skip == "paused")
+            assert switch.skip == "paused"
             await ask_once(stage.port)
             assert stage.ledger.counts["fp8", "skipped", "paused"] == 1
         assert not arm.connections
@@ -402,6 +402,14 @@ def test_a_word_that_is_none(document):
     """Each field has its type, or nothing of it holds."""
     with pytest.raises(NotSteering):
         told_of(document)
+
+
+def test_a_control_port_without_memory_takes_nothing_back():
+    """An older word (or none) of people does not replace a newer one; ends come through."""
+    paused = Told(paused=True, by="ann", at_ns=5)
+    assert later(paused, Told()) == paused
+    assert later(paused, Told(stopped={"a": "x"}, config_hash="c")).stopped == {"a": "x"}
+    assert later(paused, Told(by="ann", at_ns=6)) == Told(by="ann", at_ns=6)
 
 
 def test_a_word_comes_back_as_it_was(tmp_path):
