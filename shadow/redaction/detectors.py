@@ -34,7 +34,7 @@ _CALLED = regex.compile(r"(?<![\w/+-])(?:\+|00)\d[\d ().\-/]{6,22}\d(?!\w)")
 _NATIONAL = regex.compile(
     r"(?<![\w/+-])(?<!\d[.,])(?:1? ?\(\d{2,5}\)|\d{1,5})[ .\-/]?\d[\d .\-/]{4,16}\d(?!\w|[.,]\d)"
 )
-_IBAN = regex.compile(r"(?<![^\W_])[A-Za-z]{2}\d{2}(?=[ -]?[A-Za-z0-9])")
+_IBAN = regex.compile(r"(?<=(?<![^\W_])[A-Za-z]{2})\d{2}(?=[ -]?[A-Za-z0-9])")
 _IBAN_REST = regex.compile(r"[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}")
 _TOKEN = regex.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{2,}\.[\w-]*")
 _KEY = regex.compile(
@@ -172,7 +172,8 @@ def ibans(text: str) -> Iterator[Span]:
     """International bank account numbers, grouped or not, by country, length and mod 97."""
     if not _DIGIT.search(text):
         return
-    for start, _ in found(_IBAN, text):
+    for digits, _ in found(_IBAN, text):
+        start = digits - 2
         rest = _IBAN_REST.match(text, start)
         stops = [n + 1 for n in range(start, rest.end()) if text[n].isalnum()] if rest else []
         for stop in stops[14:34]:  # what follows may look like more of it

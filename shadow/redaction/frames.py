@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import regex
+
 from shadow.redaction.spelling import read
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 _STRING: Final = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+\\?)"?', re.DOTALL)
 """The last one may lack its end."""
+_FREE_STRING: Final = regex.compile(_STRING.pattern, regex.DOTALL)
+_LONG_BYTES: Final = 64 * 1024
+"""Longer documents are split by what lets go of the interpreter's lock, string by string."""
 _TOKEN: Final = re.compile(rb"[{}\[\]]|:|[^{}\[\]:]+")
 _SCALAR: Final = re.compile(rb"[^\s,]+")
 _ORDINALS: Final = frozenset({"index", "output_index", "content_index"})
@@ -36,6 +41,8 @@ Channel = tuple[object, ...]
 
 def split(document: bytes) -> list[bytes]:
     """parts[0], strings[0], parts[1], …, parts[n]: strings without their quotes."""
+    if len(document) > _LONG_BYTES:
+        return list(_FREE_STRING.splititer(document, concurrent=True))
     return _STRING.split(document)
 
 

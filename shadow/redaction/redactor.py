@@ -7,7 +7,9 @@ it was cut.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,8 @@ from shadow.redaction.strings import SHORTEST, Counts, Strings, over
 
 MOST_BYTES: Final = 32 * 2**20
 """A larger body is withheld."""
+MOST_SECONDS: Final = 2.0
+"""Nor is more of the thread's time spent on one: 8 MiB take 0.5 s, numbers without end take longer."""
 _CONSTANT_BYTES: Final = 16
 """Equal pieces of more than this are a value that every event repeats, not a text."""
 _KNOWN: Final = 4096
@@ -108,10 +112,13 @@ class Redactor:
         if len(body) > MOST_BYTES:
             return None
         mine: Counts = Counter()
+        self._strings.until_s = time.thread_time() + MOST_SECONDS
         try:
             new = self._body(body, content_type, mine, tail_bytes)
         except Exception:  # noqa: BLE001 fails closed: a pattern's time is up, memory, our mistake
             return None
+        finally:
+            self._strings.until_s = math.inf
         counts.update(mine)
         return new
 

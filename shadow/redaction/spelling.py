@@ -79,10 +79,13 @@ def class_of(character: str) -> str:
     return _TWO if point < 0x800 else _THREE if point < 0x10000 else _FOUR
 
 
+_ASCII_CLASSES: Final = {point: class_of(chr(point)) for point in range(128)}
+
+
 def masked(text: str) -> str:
     """Every character as its class."""
-    if text.isascii() and text.isalnum():
-        return PLAIN * len(text)
+    if text.isascii():
+        return text.translate(_ASCII_CLASSES)
     return "".join(map(class_of, text))
 
 

@@ -6,6 +6,8 @@ as in a tool call's arguments, are looked through as well, where they are spelle
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -24,6 +26,10 @@ _DEEPEST: Final = 3
 Counts = Counter[str]
 
 
+class TooLong(Exception):
+    """A body takes more work than it may."""
+
+
 class Strings:
     """See the module.
 
@@ -34,6 +40,8 @@ class Strings:
 
     def __init__(self, rules: Rules, breathe: Callable[[], None]) -> None:
         self._rules, self._breathe = rules, breathe
+        self.until_s = math.inf
+        """By this thread's time; `TooLong` is raised after it."""
 
     def become(
         self, raw: bytes, rule: Rule | None, counts: Counts, *, escaped: bool, depth: int = 0
@@ -60,6 +68,8 @@ class Strings:
         return bytes(out)
 
     def _window(self, raw: bytes, counts: Counts, depth: int, *, escaped: bool) -> bytes:
+        if time.thread_time() > self.until_s:
+            raise TooLong
         text = read(raw, escaped=escaped)
         mine: Counts = Counter()
         changes = self._changes(text, mine)

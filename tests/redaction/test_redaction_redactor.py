@@ -234,7 +234,7 @@ def test_a_long_text(kind):
     assert new.count(b"word") == body.count(b"word")
 
 
-def test_what_cannot_be_looked_through_is_withheld():
+def test_what_cannot_be_looked_through_is_withheld(monkeypatch):
     """Beyond the bound, or where a pattern of one's own takes too long: no body, not a body as it came."""
     slow = {"name": "slow", "regex": r"(a|aa)+$"}
     body = b'{"content":"' + b"a" * 60 + b'b"}'
@@ -242,6 +242,9 @@ def test_what_cannot_be_looked_through_is_withheld():
     assert redacted(body, patterns=[slow])[0] is None
     assert time.monotonic() - begin < 3
     assert redacted(bytes(33 * 2**20))[0] is None
+    monkeypatch.setattr("shadow.redaction.redactor.MOST_SECONDS", 0.05)
+    assert redacted(b'["415 555 2671 4111", "415 555 2671 4111 "]' * 2000)[0] is None
+    monkeypatch.undo()
     assert redacted(b'{"a":' * 100_000, "application/json", paths=[{"path": "b"}])[0] is None
 
 

@@ -1,0 +1,76 @@
+"""A document is split at its strings and put together again; each string has its path."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shadow.redaction import frames
+from shadow.redaction.frames import Frames, offset_of, split
+from shadow.redaction.paths import path_pattern
+
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.binary(max_size=60) | st.text(alphabet='ab"\\{}[]:, \n', max_size=60).map(str.encode))
+def test_any_bytes_are_split_and_found_again(document):
+    """In both ways of splitting; a string begins where `offset_of` says."""
+    parts = split(document)
+    assert parts == list(frames._FREE_STRING.splititer(document, concurrent=True))
+    assert len(parts) % 2 == 1
+    for number in range(len(parts) // 2):
+        at = offset_of(parts, number)
+        said = parts[2 * number + 1]
+        assert document[at - 1 : at + len(said)] == b'"' + said
+
+
+def strings_of(value, path=""):
+    """(path, text) of a document's strings, as a reader of JSON sees it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for n, each in enumerate(value):
+            yield from strings_of(each, f"{path}[{n}]")
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from strings_of(each, f"{path}.{key}")
+
+
+@given(DOCUMENTS, st.booleans())
+def test_every_string_stands_at_its_path(document, ascii_only):
+    seen = []
+    raw = json.dumps(document, ensure_ascii=ascii_only).encode()
+    asked = SimpleNamespace(paths=(1,), of_path=seen.append)
+    frame = Frames(asked, lambda raw: raw, lambda part, counts: part).of(split(raw))
+    wanted = [path for path, _ in strings_of(document)]
+    assert len(frame.values) == len(wanted)
+    parts = split(raw)
+    texts = [json.loads(b'"' + parts[2 * n + 1] + b'"') for n, _, _ in frame.values]
+    assert texts == [text for _, text in strings_of(document)]
+    assert set(wanted) <= set(seen)
+
+
+def test_paths_that_match_and_do_not():
+    cases = [
+        ("messages[*].content", ".messages[3].content[0].text", True),
+        ("messages[*].content", ".messages[3].contents", False),
+        ("$.user", ".user", True),
+        ("user", ".username", False),
+        ("user", ".x.user", False),
+        ("**.email", ".email", True),
+        ("**.email", ".a.b[0].email.x", True),
+        ("**.email", ".a.myemail", False),
+        ("a.*", ".a.b.c", True),
+        ("a.*", ".a", False),
+        ("a[1]", ".a[1]", True),
+        ("a[1]", ".a[11]", False),
+    ]
+    for path, spelled, wanted in cases:
+        assert bool(path_pattern(path).match(spelled)) is wanted, (path, spelled)
