@@ -25,7 +25,7 @@ from shadow.redaction.strings import SHORTEST, Counts, Strings, over
 MOST_BYTES: Final = 32 * 2**20
 """A larger body is withheld."""
 MOST_SECONDS: Final = 2.0
-"""Nor is more of the thread's time spent on one: 8 MiB take 0.5 s, numbers without end take longer."""
+"""Nor is more of the thread's time spent on one: 8 MiB take 0.5 s, dense numbers very long."""
 _CONSTANT_BYTES: Final = 16
 """Equal pieces of more than this are a value that every event repeats, not a text."""
 _KNOWN: Final = 4096

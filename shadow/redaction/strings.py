@@ -84,6 +84,8 @@ class Strings:
         changes: list[Change] = []
         for find, rule in self._rules.finds:
             for span in find(text):
+                if time.thread_time() > self.until_s:
+                    raise TooLong
                 start, end = _beside_escapes(text, *span) if "\\" in text else span
                 within = any(s <= start and end <= e for s, e, _ in changes)
                 if start < end and not within:
