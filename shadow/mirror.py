@@ -199,6 +199,9 @@ class Mirror:
         """Eligible; and each copy of an arm sampled, or the arm skipped. The primary's record is
         wanted while there is one copy, or whatever becomes of the arms.
         """
+        if len(routes) == len(self.arms) and all(len(route.copies) == 1 for route in routes):
+            self.count_sampled(self.arms)
+            return
         copies = {route.arm.name: len(route.copies) for route in routes}
         reasons = {route.arm.name: route.skipped for route in routes if not route.copies}
         said = [reason for reason in reasons.values() if reason != "not_sampled"]

@@ -36,6 +36,8 @@ class Wish:
     removed: tuple[str, ...] = ()
     include_usage: bool = False
     copies: int = 1
+    nested: bool = field(init=False)
+    """Something within an object is taken away."""
     spelled: Mapping[bytes, bytes] = field(init=False)
     """`models` as JSON texts, as most clients spell them."""
     gone: frozenset[bytes] = field(init=False)
@@ -44,6 +46,7 @@ class Wish:
     def __post_init__(self) -> None:
         texts = {json_text(name): json_text(to) for name, to in self.models.items()}
         gone = STEERING | {name.encode() for name in self.removed if "." not in name}
+        object.__setattr__(self, "nested", any("." in name for name in self.removed))
         object.__setattr__(self, "spelled", texts)
         object.__setattr__(self, "gone", gone - {name.encode() for name in self.values})
 
@@ -105,7 +108,7 @@ def changes(
     if wish.include_usage and path.endswith(COMPLETIONS) and _streamed(body, found):
         values = {**values, _USAGE: b"true"}
     plain: dict[bytes, bytes] = {}
-    nested = any("." in name for name in wish.removed)
+    nested = wish.nested
     for name, text in values.items():
         if "." in name:
             nested = True

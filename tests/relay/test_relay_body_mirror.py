@@ -9,6 +9,8 @@ from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from relay.raw import answering, client, in_loop, proxy, until, upstream
 from relay.test_relay_mirror import OK, chat
 
@@ -336,3 +338,53 @@ async def test_the_end_comes_while_a_body_is_looked_at():
         assert ended == counts["a", "sampled", ""] == 1
         assert stage.ledger.balanced("a")
         assert stage.ledger.balanced("primary")
+
+
+ODD = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from([
+        b'{"model":"llama","model":"llama","a":[1,2,{"b":"\\ud800"}]}', b'{"model":"llama","x":NaN}',
+        b'{"model":"\\ud83d"}', b'{"model":"llama","messages":' + b"[" * 3000 + b"]" * 3000 + b"}",
+        b'{"model":"llama","messages":' + b'{"a":' * 2000 + b"1" + b"}" * 2001, b'{"model":"llama"}\x00',
+        b"\xef\xbb\xbf" + BODY, BODY[:-1], BODY + b"}", b'{"model":"llama","store":true,"store":false}',
+        b'{"model":"llama","priority":1,"priority":[{}],"n":1e400}', b'{"model":"llama","input":"\xff"}',
+    ]),
+    st.dictionaries(st.text(max_size=4), st.text(max_size=9) | st.none() | st.floats(), max_size=4).map(
+        lambda body: json.dumps({"model": "llama", **body}).encode()
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(ODD, min_size=10, max_size=20), st.sampled_from(["", "gzip", "br", "zstd"]))
+def test_whatever_a_body_holds(odd, coding):
+    """Wrong JSON, duplicates, NaN, lone surrogates, depth, codings that are none: the primary gets each
+    byte, the books balance, mirror code never fails, and no arm gets a model that is not its own.
+    """
+    arms = {
+        "fp8": {
+            "models": {"llama": "x"}, "params": {"set": {"a.b": 1, "n": 2}, "remove": ["m"]},
+            "include_usage": True, "key": "conversation",
+        },
+        "control": {"role": "control", "amplify": 2},
+    }  # fmt: skip
+    field = b"Content-Encoding: %b\r\n" % coding.encode() if coding else b""
+
+    @in_loop
+    async def passed() -> None:
+        requests = [chat(body, field) for body in odd]
+        seen, _, counts = await sent(arms, *requests, greedy_probe=0.5)
+        assert seen["primary"] == odd
+        for body in seen["fp8"]:
+            assert {
+                value
+                for name, value in json.loads(body.decode(errors="replace"), object_pairs_hook=list)
+                if name == "model"
+            } == {"x"}
+        told = {
+            name: sum(n for (a, c, _), n in counts.items() if (a, c) == (name, "eligible"))
+            for name in arms
+        }
+        assert all(count >= len(odd) for count in told.values())
+
+    passed()
