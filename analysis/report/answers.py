@@ -18,7 +18,7 @@ def answers(answered: Mapping[str, Tree]) -> list[str]:
             end["outcome"],
             end["transport"],
             str(end["status"] or ""),
-            "**failed**" if end["failed"] else "",
+            "**yes**" if end["failed"] else "no",
             f"{end['answers']:,}",
         )
         for arm, one in answered.items()
@@ -26,7 +26,7 @@ def answers(answered: Mapping[str, Tree]) -> list[str]:
     ]
     if not rows:
         return []
-    head = ("arm", "outcome", "transport", "status", "", "answers")
+    head = ("arm", "outcome", "transport", "status", "failed", "answers")
     rule = "All arrivals under this configuration, the warm-up too."
     return ["## How answers ended", "", rule, "", *table(head, rows), *_lengths(answered)]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """A table that also reads well as plain text: columns padded, figures to the right."""
     grid = [list(head), *[list(row) for row in rows]]
-    widths = [max(len(row[i]) for row in grid) for i in range(len(grid[0]))]
+    widths = [max(2, *(len(row[i]) for row in grid)) for i in range(len(grid[0]))]
     rule = [("-" * (width - 1) + ":") if i else "-" * width for i, width in enumerate(widths)]
     lines = [_line(grid[0], widths), "| " + " | ".join(rule) + " |"]
     return [*lines, *[_line(row, widths) for row in grid[1:]], ""]

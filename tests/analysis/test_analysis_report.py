@@ -193,7 +193,7 @@ def test_why_requests_failed_and_what_was_cut():
     text = markdown(tree)
     row = next(line for line in text.splitlines() if "http_error" in line)
     assert [cell.strip() for cell in row.split("|")[1:-1]] == [
-        "fp8", "http_error", "complete", "503", "**failed**", "1,234"]  # fmt: skip
+        "fp8", "http_error", "complete", "503", "**yes**", "1,234"]  # fmt: skip
     assert "| fp8 | " in text
     assert "9,000,000" in text
     assert "How answers ended" not in markdown(report("fp8"))
