@@ -156,6 +156,58 @@ async def test_the_books_balance_whatever_happens(seed):
             assert not any(pool._connecting for pool in pools)
 
 
+async def one_gateway(port: int, rng: random.Random) -> None:
+    """Copies as a gateway mirrors them: all at once or in pieces, left at any point."""
+    async with client(port) as user:
+        for _ in range(rng.randrange(1, 6)):
+            head = b"POST /v1/completions HTTP/1.1\r\nHost: h-shadow\r\n"
+            if rng.random() < 0.4:
+                request = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(BODY) + b"0\r\n\r\n"
+            else:
+                request = head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+            cut = rng.randrange(len(request))
+            await user.write(request[:cut])
+            if rng.random() < 0.1:
+                return
+            await asyncio.sleep(rng.choice([0, 0.001]))
+            await user.write(request[cut:])
+            assert (await user.until(b"\r\n\r\n")).startswith(b"HTTP/1.1 202 ")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@in_loop
+async def test_the_books_of_a_tap_balance_too(seed):
+    """120 gateways' connections, an unruly replica, unruly arms; every copy has its 202."""
+    rng = random.Random(seed)
+    async with (
+        upstream(behaving(rng, ANY)) as replica,
+        upstream(behaving(rng, ANY)) as fp8,
+    ):
+        arms = {"fp8": {"url": fp8.url, "deadline": "200ms", "concurrency": 20, "breaker": "off"}}
+        primary = {"url": replica.url, "deadline": "200ms", "concurrency": 20}
+        async with proxy(primary, arms, attach="tap") as stage:
+            gate = asyncio.Semaphore(30)
+
+            async def guarded() -> None:
+                async with gate:
+                    await one_gateway(stage.port, rng)
+
+            await asyncio.gather(*(guarded() for _ in range(120)))
+            await until(lambda: not stage.totals.open_streams)
+            await until(lambda: not any(arm.open for arm in stage.proxy.mirror.arms))
+            counts = stage.ledger.counts
+            for name in ("primary", "fp8"):
+                assert stage.ledger.balanced(name), counts
+                assert counts[name, "eligible", ""] == counts["primary", "eligible", ""] > 100
+            assert counts["fp8", "dropped", "concurrency"]
+            assert not stage.ledger.held
+            words = {exchange.transport for exchange in stage.publisher.exchanges}
+            assert {"complete", "reset", "malformed", "timed_out"} <= words
+            assert "" not in words
+            pools = [stage.proxy.relay.pool, *(arm.pool for arm in stage.proxy.mirror.arms)]
+            await until(lambda: all(len(pool._open) == len(pool._idle) for pool in pools))
+
+
 @in_loop
 async def test_a_hung_arm_grows_nothing():
     """A thousand requests beside an arm that never answers: open requests, sockets and tasks stay."""
