@@ -143,7 +143,7 @@ class Mirror:
     def configure(self, samples: Mapping[str, float], limits: Limits) -> None:
         """What of a changed configuration holds at once."""
         self.samples = dict(samples)
-        self.request_bytes = limits.request_bytes
+        self.request_bytes = self.router.most_bytes = limits.request_bytes
         self.held.limit_bytes = limits.mirror_bytes
         self._given = -1
 

@@ -123,6 +123,10 @@ class Plan:
         """Look at the body for one step more; True when it is known what becomes of the request."""
         if self._counted or self._steps is None:
             return True
+        mirror = self._mirror
+        if mirror.draining or mirror.switch.skip not in _GOING_ON:
+            self.give_up("shutdown" if mirror.draining else "switched_off")
+            return True
         try:
             next(self._steps)
         except StopIteration as end:

@@ -81,7 +81,7 @@ class Router:
         self._sampler = sampler
         self._conversations = conversations
         self._held = held
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._probed = probed
         self._sought, self._scanned = sought(wishes, probed=probed > 0)
 
@@ -153,7 +153,7 @@ class Router:
 
     def _undo(self, request: Request) -> Steps[None]:
         codings = field_values(request.head, b"content-encoding")
-        plain = yield from undone(codings, request.body, self._most_bytes)
+        plain = yield from undone(codings, request.body, self.most_bytes)
         more = len(plain) - len(request.body)
         if not self._held.room(more):
             raise NoRoom
