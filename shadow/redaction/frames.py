@@ -210,12 +210,17 @@ class _Reader:
         pieces = []
         for piece in token.split(b","):
             named = _SCALAR.search(piece) and self._rules.of_path(node.path() + self._step())
-            if named:
+            if named and named.action != "words":
                 self.counts[named.name] += 1
-            pieces.append(_SCALAR.sub(_blank, piece) if named else piece)
+                piece = _SCALAR.sub(_zero if named.action == "zeros" else _blank, piece)  # noqa: PLW2901
+            pieces.append(piece)
             node.count += 1 if node.is_list and node.count >= 0 else 0
         node.count -= 1 if node.is_list and node.count > 0 else 0
         return b",".join(pieces)
+
+
+def _zero(scalar: re.Match[bytes]) -> bytes:
+    return b"0".ljust(len(scalar[0]))
 
 
 def _blank(scalar: re.Match[bytes]) -> bytes:

@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from shadow.redaction.frames import Channel, Frames, offset_of, split
-from shadow.redaction.rules import Rule, Rules
+from shadow.redaction.rules import TOKENS, Rule, Rules
 from shadow.redaction.sheet import Document, events, is_events, joined, put, whole
 from shadow.redaction.spelling import read
 from shadow.redaction.strings import SHORTEST, Counts, Strings, over
@@ -31,6 +31,8 @@ _CONSTANT_BYTES: Final = 16
 _KNOWN: Final = 4096
 _ODD: Final = re.compile(rb"[^\s{}\[\]:,0-9.eE+\-truefalsn]|[0-9]{12}")
 _NUMBER: Final = re.compile(rb"-?[0-9]+")
+
+_TOKEN_KEYS: Final = (b'"logprobs"', b'"token_ids"', b'_token_ids"', b'_logprobs"')
 
 WITHHELD: Final = "withheld"
 
@@ -56,6 +58,7 @@ class Redactor:
 
     def __init__(self, rules: Rules, breathe: Callable[[], None] = lambda: None) -> None:
         self.rules, self.breathe = rules, breathe
+        self._tokens: Redactor | None = None
         self.totals: Counts = Counter()
         """All that was replaced, by rule, and `withheld`."""
         self._known: dict[str, tuple[str, Counts]] = {}
@@ -115,12 +118,22 @@ class Redactor:
         self._strings.until_s = time.thread_time() + MOST_SECONDS
         try:
             new = self._body(body, content_type, mine, tail_bytes)
+            if mine and any(key in new for key in _TOKEN_KEYS):
+                new = self._without_tokens(new, content_type, mine, tail_bytes)
         except Exception:  # noqa: BLE001 fails closed: a pattern's time is up, memory, our mistake
             return None
         finally:
             self._strings.until_s = math.inf
         counts.update(mine)
         return new
+
+    def _without_tokens(
+        self, body: bytes, content_type: str, counts: Counts, tail_bytes: int
+    ) -> bytes:
+        """What was found stands in the tokens again, where the body has them: all of them go."""
+        if self._tokens is None:
+            self._tokens = Redactor(TOKENS, self.breathe)
+        return self._tokens._body(body, content_type, counts, tail_bytes)  # noqa: SLF001 our own
 
     def _body(self, body: bytes, content_type: str, counts: Counts, tail_bytes: int) -> bytes:
         out = bytearray(body)

@@ -32,15 +32,14 @@ class Rule:
     name: str
     """As counted: a detector's, a pattern's, or `path`."""
     action: str
+    """mask, hash, drop; or one of `TOKENS`'."""
     salt: bytes
 
     def instead_of(self, text: str) -> str | None:
         """As many characters of the same classes; equal texts give equal ones. None: blanks."""
         if self.action == "drop":
             return None
-        if self.action == "mask":
-            return masked(text)
-        return as_hash(text, self.salt)
+        return as_hash(text, self.salt) if self.action == "hash" else masked(text)
 
 
 def as_hash(text: str, salt: bytes) -> str:
@@ -65,6 +64,24 @@ class Rules:
     def of_path(self, path: str) -> Rule | None:
         """The rule for a value at `messages[0].content`, or above it; the first one counts."""
         return next((rule for pattern, rule in self.paths if pattern.match(path)), None)
+
+
+TOKENS: Final = Rules(
+    tuple(
+        (path_pattern(f"**.{key}"), Rule("tokens", action, b""))
+        for key, action in (
+            ("token_ids", "zeros"),
+            ("prompt_token_ids", "zeros"),
+            ("bytes", "zeros"),
+            ("logprobs", "words"),
+            ("prompt_logprobs", "words"),
+        )
+    ),
+    (),
+    frozenset(),
+)
+"""Tokens say a text once more, piece by piece, in bytes or numbers. `zeros`: a number becomes 0, so
+that they can still be counted; `words`: numbers stay."""
 
 
 def rules_of(said: Redaction) -> Rules:

@@ -183,6 +183,44 @@ def test_paths():
     assert not {"one", "secret", "sentence"} & set(texts[()].split())
 
 
+def logprobs(token: str) -> dict:
+    top = [{"token": token, "logprob": -0.5, "bytes": list(token.encode())}]
+    return {"token": token, "logprob": -0.25, "bytes": list(token.encode()), "top_logprobs": top}
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_tokens_do_not_say_again_what_was_found(streamed):
+    """Log-probabilities with their tokens and bytes, token ids: gone with what they spell, and
+    still as many, with their numbers; where nothing was found they stay.
+    """
+    for secret in ("john.doe@example.com", "nothing at all is here"):
+        tokens = [secret[at : at + 3] for at in range(0, len(secret), 3)]
+        choices = [
+            {"index": 0, "delta": {"content": t}, "logprobs": {"content": [logprobs(t)]}, "token_ids": [12345]}
+            for t in tokens
+        ]  # fmt: skip
+        legacy = {"tokens": tokens, "top_logprobs": [{t: -0.5} for t in tokens], "token_logprobs": [-0.125]}  # fmt: skip
+        whole = {"choices": [{"message": {"content": secret}, "logprobs": {"content": [logprobs(t) for t in tokens]}}, {"text": secret, "logprobs": legacy}]}  # fmt: skip
+        body = (
+            b"".join(event({"choices": [choice]}) for choice in choices)
+            if streamed
+            else json.dumps(whole).encode()
+        )
+        new, counts = redacted(body, "text/event-stream" if streamed else "application/json")
+        assert len(new) == len(body)
+        if "@" not in secret:
+            assert new == body
+            continue
+        assert counts["tokens"] > 0
+        for token in (*tokens, "106, 111, 104", "12345"):
+            assert token.encode() not in new, token
+        assert new.count(b"-0.25") == len(tokens)
+        assert new.count(b"-0.5") == body.count(b"-0.5")
+        told = events_in(new) if streamed else [json.loads(new)]
+        if streamed:
+            assert [each["choices"][0]["token_ids"] for each in told] == [[0]] * len(tokens)
+
+
 def test_elements_of_a_list_by_their_number():
     new, _ = redacted(b'{"a":[10,20,[1],"x"],"b":[[1],20]}', paths=[{"path": "a[1]"}, {"path": "b[0]"}, {"path": "a[3]"}])  # fmt: skip
     assert new == b'{"a":[10,0 ,[1],"*"],"b":[[0],20]}'
