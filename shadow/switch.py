@@ -145,7 +145,9 @@ class Switch:
             "stopped": "; ".join(dict.fromkeys(self.stopped.values())),
             "lag": "the loop lags with mirroring on; looking whether it does without",
         }.get(reason, "")
-        if reason and reason != "shadow_off":
+        if reason == "lag":  # a probe; a pause is said where it is decided
+            _log.info("mirroring stands still", why=reason, detail=why)
+        elif reason and reason != "shadow_off":
             _log.warning("mirroring stands still", why=reason, detail=why)
         elif before not in {"", "shadow_off"}:
             _log.info("mirroring goes on", stood_still_for=before)
