@@ -262,9 +262,9 @@ class Exchange(_Wire):
     weight: float = 1.0
     """1 / sampling probability, as it was when the request was decided on."""
     mirroring: str = "on"
-    """What the mirror did when the request arrived: on; off (a shadow-off window: the primary's record
-    alone); ending (such a window had just begun, and copies of earlier requests were still open);
-    after (within 5 s after mirroring had stood still)."""
+    """What the mirror did when the request arrived: on; off (a shadow-off window: the primary's
+    record alone); ending (such a window had just begun, and copies of earlier requests were still
+    open); after (within 5 s after mirroring had stood still)."""
     subject: str | None = None
     redactions: dict[str, int] = {}
     """How often something was replaced in it, by rule; `withheld`: what could not be looked through
