@@ -8,10 +8,14 @@ and before any byte of an answer, was being closed while we wrote.
 from __future__ import annotations
 
 import re
+import sys
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Literal
 
+from shadow.body.names import stateful_path
 from shadow.redact import path_of
+from shadow.relay.fields import CHUNKED
+from shadow.relay.framing import request_framing
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -24,10 +28,13 @@ RetryStale = Literal["off", "idempotent", "fresh_close"]
 FRESH_NS: Final = 100_000_000
 _IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"})
 _STATEFUL: Final = re.compile(
-    rb'"(?:previous_response_id|conversation|session_id|session_params|session_control)"\s*:\s*[^\sn]'
+    rb'"(?:previous_response_id|conversation(?:_id)?|session(?:_(?:id|params|control))?|container'
+    rb'|thread_id|assistant_id|input_file_id|file_ids?|vector_store_ids)"\s*:\s*[^\sn]'
     rb'|"(?:background|store)"\s*:\s*true'
+    rb'|"[^"\\]*\\u[^"]*"\s*:|\x00'
 )
-"""Fields by which an engine keeps something from one request to the next."""
+"""Fields by which an engine keeps something from one request to the next; a name that is spelled
+with escapes may be one of them, and a NUL is UTF-16, where all would look otherwise."""
 _NOT_STORED: Final = re.compile(rb'"store"\s*:\s*false')
 
 
@@ -51,14 +58,37 @@ def retryable(connection: Upstream, head: RequestHead, sent: Sequence[bytes]) ->
     first = connection.first_write_ns
     if not connection.reused or not first or monotonic_ns() - first > FRESH_NS:
         return False
-    return head.method in _IDEMPOTENT or not stateful(head.target, b"".join(sent))
+    return head.method in _IDEMPOTENT or not stateful(head, b"".join(sent))
 
 
-def stateful(target: bytes, request: bytes) -> bool:
+def stateful(head: RequestHead, sent: bytes) -> bool:
     """Whether a POST asks the engine to keep or take up something; looked for as bytes.
 
-    The Responses API stores by default, so there only an explicit `store: false` is stateless.
+    What cannot be looked into may ask for it: a coded body. The Responses API stores by default, so
+    there only an explicit `store: false` is stateless.
+
+    Args:
+        head: the request's.
+        sent: what was sent of it, its head first.
     """
-    if _STATEFUL.search(request):
+    path = path_of(head.target)
+    if head.coded or stateful_path(path):
         return True
-    return path_of(target).endswith(b"/responses") and not _NOT_STORED.search(request)
+    body = _plain(head.length, sent.partition(b"\r\n\r\n")[2])
+    if _STATEFUL.search(body):
+        return True
+    return path.endswith(b"/responses") and not _NOT_STORED.search(body)
+
+
+def _plain(length: int, body: bytes) -> bytes:
+    """Without the framing of chunks, which may stand inside a name."""
+    framing = request_framing(length, sys.maxsize)
+    if length != CHUNKED or framing is None:
+        return body
+    pieces: list[bytes] = []
+    at = 0
+    while at < len(body) and not framing.done:
+        some: list[bytes] = []  # a list's length is what bounds a call's work
+        at = framing.feed(body, some, at)
+        pieces += some
+    return b"".join(pieces)

@@ -124,6 +124,9 @@ PROMISES: dict[str, list[str]] = {
         f"{E}: test_a_stale_connection_in_the_middle_of_an_upload",
         f"{E}: test_a_stateful_request_is_not_tried_again",
         f"{E}: test_responses_are_stateful_unless_they_say_not",
+        "relay/stale: test_state_however_it_is_spelled",
+        "relay/stale: test_state_in_chunks",
+        "relay/stale: test_what_cannot_be_looked_into",
     ],
     "an engine that crashes 1 s after reading gets exactly one request": [
         f"{W}: test_an_engine_that_crashes_after_reading_gets_the_request_once",

@@ -1,0 +1,86 @@
+"""What is stateful is never sent a second time, however it is spelled, framed or coded."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shadow.relay.head import parse_request
+from shadow.relay.stale import stateful
+
+CHAT = b"/v1/chat/completions"
+
+
+def told(body: bytes, path: bytes = CHAT, fields: bytes = b"", cuts: tuple[int, ...] = ()) -> bool:
+    """Whether a request with this body is stateful; in chunks that end at `cuts`, if there are any."""
+    if cuts:
+        edges = sorted({0, *(cut % (len(body) + 1) for cut in cuts), len(body)})
+        parts = [body[a:b] for a, b in itertools.pairwise(edges)]
+        framed = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+        start = b"POST %b HTTP/1.1\r\nHost: h\r\n%bTransfer-Encoding: chunked" % (path, fields)
+    else:
+        framed = body
+        length = len(body)
+        start = b"POST %b HTTP/1.1\r\nHost: h\r\n%bContent-Length: %d" % (path, fields, length)
+    return stateful(parse_request(start), start + b"\r\n\r\n" + framed)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"previous_response_id": "r1"}',
+        b'{"conversation" :\n"c1"}',
+        b'{"store":true}',
+        b'{"background": true}',
+        b'{"thread_id":"t"}',
+        b'{"a":{"session_params":{}}}',
+        b'{"messages":[{"content":[{"file":{"file_id":"f"}}]}]}',
+        b'{"previous\\u005fresponse_id":"r1"}',
+        b'{"\\u0073tore":true}',
+        '{"store":true}'.encode("utf-16"),
+    ],
+)
+def test_state_however_it_is_spelled(body):
+    """Names of the APIs, escapes in a name, another encoding of the text."""
+    assert told(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"store": false, "previous_response_id": null}',
+        b'{"messages":[{"content":"caf\\u00e9: \\"store\\" it"}],"model":"m"}',
+        json.dumps({"messages": [{"arguments": json.dumps({"store": 1, "é": 2})}]}).encode(),
+    ],
+)
+def test_what_keeps_nothing(body):
+    """Text that speaks of such fields, arguments of a tool, and `store: false`."""
+    assert not told(body)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=12))
+def test_state_in_chunks(cuts):
+    """Where the chunks end changes nothing: a name may be cut by them."""
+    assert told(b'{"model":"m","previous_response_id":"r1"}', cuts=tuple(cuts))
+    assert told(b'{"model":"m","store":true}', cuts=tuple(cuts))
+    assert not told(b'{"model":"m","store":false}', cuts=tuple(cuts))
+
+
+def test_many_chunks_of_one_byte():
+    """More than one call of the framing takes."""
+    body = b'{"p":"' + b"x" * 3000 + b'","store":true}'
+    assert told(body, cuts=tuple(range(len(body))))
+
+
+def test_what_cannot_be_looked_into():
+    """A coded body, a path that is about state."""
+    assert told(b"{}", fields=b"Content-Encoding: gzip\r\n")
+    assert told(b"{}", path=b"/v1/threads/t/messages")
+    assert told(b"{}", path=b"/v1/responses")
+    assert not told(b'{"store":false}', path=b"/v1/responses")
