@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from analysis.accounting import Account
+from analysis.arrivals import arrivals
 from analysis.closing import Progress
 from analysis.comparison import begin
 from analysis.engines import identified, notice
 from analysis.settings import Settings
 from analysis.verdicts import judge_now
-from analysis.windows import arrivals, build
+from analysis.windows import build
 from analysis.workers import Standing, standing
 from analysis.written import write, written
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.evidence import Contrast
 from analysis.metrics import metrics
-from analysis.pair_file.reading import Pairs
+from analysis.pair_file.pairs import Pairs
 from analysis.pair_file.samples import CANDIDATE, CONTROL, PRIMARY
 from analysis.queries import sql
 

@@ -9,8 +9,8 @@ import numpy as np
 from analysis.case import Counted, Evidence
 from analysis.judge import judge
 from analysis.metrics import Kind, metrics
+from analysis.pair_file.pairs import PairFile, Pairs, Tap
 from analysis.pair_file.parts import parts_of, samples_of
-from analysis.pair_file.reading import PairFile, Pairs, Tap
 from analysis.pair_file.samples import (
     BY_LOGS,
     BY_SUMS,

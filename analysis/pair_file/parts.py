@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.compare.sample import Sample
-from analysis.pair_file.reading import Pairs
+from analysis.pair_file.pairs import Pairs
 from analysis.pair_file.samples import Contrast, Mask
 from analysis.policy import Policy
 from analysis.segments import Part, masks

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import orjson
 
-from analysis.compare.sample import Floats
 from analysis.metrics import Kind
+from analysis.pair_file.pairs import SIDES, PairFile, Rows, Tap, arranged
 
-SIDES = 3
-"""Primary, candidate, control."""
 ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
 """Keys that hold something else than one metric's three values."""
 MOST_WEIGHT = 1e6
@@ -35,54 +31,6 @@ class _Wrong(Exception):
     """What is wrong with a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tap:
-    """How many requests should have come by, and how many did."""
-
-    expected: int
-    received: int
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """One candidate's pairs in order of arrival.
-
-    Attributes:
-        at_s: arrivals, seconds since 1970, shape (P,).
-        weight: sampling weights, shape (P,).
-        columns: by key, the three sides, shape (P, 3); NaN where null or absent.
-        segments: by key, one word a pair, shape (P,); empty where it has none.
-        repeated: lines that were left out since their pair_id had come before.
-    """
-
-    at_s: Floats
-    weight: Floats
-    columns: Mapping[str, Floats]
-    segments: Mapping[str, Any]
-    repeated: int = 0
-
-
-@dataclass(frozen=True)
-class PairFile:
-    """A whole file: each candidate's pairs, in the order in which they are first named."""
-
-    candidates: Mapping[str, Pairs]
-    tap: Tap | None = None
-
-
-@dataclass
-class _Rows:
-    """One candidate's lines while they are read."""
-
-    at_s: list[float] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    columns: dict[str, dict[int, list[float]]] = field(default_factory=dict)
-    segments: dict[str, dict[int, str]] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
-    repeated: int = 0
-
-
 def read(lines: Iterable[bytes], known: Mapping[str, Kind]) -> PairFile:
     """Read a whole file. White lines are left out.
 
@@ -94,7 +42,7 @@ def read(lines: Iterable[bytes], known: Mapping[str, Kind]) -> PairFile:
         Malformed: the first line that cannot be read, by its number.
     """
     tap: Tap | None = None
-    rows: dict[str, _Rows] = {}
+    rows: dict[str, Rows] = {}
     first = True
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -108,7 +56,7 @@ def read(lines: Iterable[bytes], known: Mapping[str, Kind]) -> PairFile:
         except _Wrong as error:
             raise Malformed(f"line {number}: {error}") from None
         first = False
-    return PairFile({name: _arranged(one) for name, one in rows.items()}, tap)
+    return PairFile({name: arranged(one) for name, one in rows.items()}, tap)
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -135,7 +83,7 @@ def _count(value: Any) -> int:
     return value
 
 
-def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Mapping[str, Kind]) -> None:
+def _take(tree: dict[str, Any], rows: dict[str, Rows], known: Mapping[str, Kind]) -> None:
     """Append one pair to its candidate's rows."""
     candidate, pair_id = (_word(tree, key) for key in ("candidate", "pair_id"))
     at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
@@ -149,7 +97,7 @@ def _take(tree: dict[str, Any], rows: dict[str, _Rows], known: Mapping[str, Kind
         if key not in ENCLOSED and (key == "ok" or key in known)
     }
     segment = _segment(tree.get("segment"))
-    mine = rows.setdefault(candidate, _Rows())
+    mine = rows.setdefault(candidate, Rows())
     if pair_id in mine.seen:
         mine.repeated += 1
         return
@@ -205,26 +153,3 @@ def _segment(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise _Wrong("segment: wants an object of names and values")
     return {key: str(word) for key, word in value.items() if word is not None}
-
-
-def _arranged(rows: _Rows) -> Pairs:
-    """By arrival; pairs that arrived at once by their id, so that the lines' order is nothing."""
-    order = np.lexsort((np.asarray(rows.ids), np.asarray(rows.at_s)))
-    count = len(order)
-    columns = {}
-    for key, sides in rows.columns.items():
-        table = np.full((count, SIDES), np.nan)
-        table[list(sides)] = list(sides.values())
-        columns[key] = table[order]
-    segments = {}
-    for key, words in rows.segments.items():
-        column = np.full(count, "", dtype=object)
-        column[list(words)] = list(words.values())
-        segments[key] = column[order]
-    return Pairs(
-        np.asarray(rows.at_s)[order],
-        np.asarray(rows.weight)[order],
-        columns,
-        segments,
-        rows.repeated,
-    )

@@ -18,7 +18,7 @@ from analysis.compare.arrays import (
 )
 from analysis.compare.sample import Floats, Ints, Sample
 from analysis.metrics import Metric, quantile_of
-from analysis.pair_file.reading import Pairs
+from analysis.pair_file.pairs import Pairs
 from analysis.policy import Blocks, Policy
 from analysis.statistics.blocks import block_of, tail_pairs
 

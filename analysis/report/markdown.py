@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis.cost import sentence as cost_sentence
 from analysis.report.answers import answers
+from analysis.report.interactions import interactions
 from analysis.report.table import table
 from analysis.scale import change, ends
 from analysis.segments import sentence
@@ -15,10 +16,6 @@ from analysis.words import plain
 Tree = Mapping[str, Any]
 DELTAS = ("delta", "vs_primary")
 SIDES = ("primary", "candidate", "control")
-INTERACTION = (
-    "Interaction: how far both together are from the product of what each does alone. "
-    "Estimates without an interval."
-)
 STATE = ("margin", "state")
 NOT_SENT = ("connect_failed", "breaker_open", "unsent")
 TAPPED = (
@@ -36,7 +33,7 @@ def markdown(report: Tree) -> str:
         lines += [TAPPED, ""]
     for name, part in report["candidates"].items():
         lines += _candidate(name, part)
-    lines += _factors(report.get("factors", []))
+    lines += interactions(report.get("factors", []))
     lines += answers(report.get("answered", {}))
     lines += _cost(report.get("cost", {}))
     lines += _accounting(report["accounting"]["arms"])
@@ -153,23 +150,6 @@ def _value(value: float | None, unit: str) -> str:
         return f"{value:.2%}"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     return f"{value:,.{digits}f} {unit}"
-
-
-def _factors(found: list[Tree]) -> list[str]:
-    """Two options that candidates try out alone and together."""
-    lines = []
-    for one in found:
-        a, b = one["options"]
-        rows = [
-            (
-                name,
-                *(f"{x * 100:+.1f} %" for x in (*f["simple"], f["collective"], f["interaction"])),
-            )
-            for name, f in one["metrics"].items()
-        ]
-        lines += [f"## {a} and {b}", "", INTERACTION, ""]
-        lines += table(("metric", f"{a} alone", f"{b} alone", "both", "interaction"), rows)
-    return lines
 
 
 def _cost(costs: Tree) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.answers import report
+from analysis.arrivals import Arrivals, changed
 from analysis.closing import Progress
 from analysis.evidence import Contrast, samples
 from analysis.look import Memory, look
@@ -17,7 +18,6 @@ from analysis.metrics import metrics
 from analysis.policy import Policy
 from analysis.queries import sql
 from analysis.report import markdown
-from analysis.windows import Arrivals, changed
 from analysis.workers import standing
 
 from .arrays import mean_of, quantile_of
