@@ -31,6 +31,12 @@ _TOKEN: Final = re.compile(rb"[{}\[\]]|:|[^{}\[\]:]+")
 _SCALAR: Final = re.compile(rb"[^\s,]+")
 _ORDINALS: Final = frozenset({"index", "output_index", "content_index"})
 """Keys that say to which of several texts a piece of a stream belongs."""
+_NUMBER: Final = re.compile(
+    rb"(?<![0-9.])[0-9]{2,11}(?![0-9])|(?<=[0-9])\.[0-9]+(?:[eE][+-]?[0-9]+)?"
+)
+"""Numbers that make no difference to a shape: too long for an ordinal, too short for a card."""
+_ODD: Final = re.compile(rb"[^\s{}\[\]:,0-9.eE+\-truefalsn]|[0-9]{12}|[0-9]\.[0-9]+\.")
+"""What no scalar of JSON has, and numbers that may be a card's: looked through."""
 _FRAMES: Final = 512
 _MOST_PARTS: Final = 400
 """A document with more strings is not remembered: another like it is not to come."""
@@ -63,6 +69,8 @@ class Frame:
     """(part's number, what it becomes): scalars under a path's rule, and what is no JSON."""
     counts: Counter[str]
     """How often something is replaced there, by rule."""
+    is_common: bool
+    """Whether documents that differ in `_NUMBER` only have it too."""
 
 
 @dataclass(slots=True)
@@ -98,7 +106,7 @@ class Frames:
     Args:
         rules: for the paths.
         text: what becomes of a key; equal where it may stay.
-        between: the same of what stands between strings; what it replaces is counted.
+        between: the same of what stands between strings and is odd; what it replaces is counted.
     """
 
     def __init__(
@@ -110,39 +118,57 @@ class Frames:
         self._rules, self._text, self._between = rules, text, between
         self._keys: dict[bytes, tuple[int, ...]] = {}
         self._frames: dict[tuple[bytes, ...], Frame] = {}
+        self._clean: dict[bytes, bool] = {}
 
     def of(self, parts: Sequence[bytes]) -> Frame:
         """The frame of a document that was split."""
         if len(parts) > _MOST_PARTS:
             return self._made(parts)
-        shape = b'"'.join(parts[::2])
+        exact = b'"'.join(parts[::2])
+        shape = _NUMBER.sub(b"00", exact)
         keys = self._keys.get(shape)
         if keys is None:
             self._make_room()
             keys = self._keys[shape] = tuple(_keys_of(parts))
-        sign = (shape, *[parts[n] for n in keys])
-        frame = self._frames.get(sign)
+        named = [parts[n] for n in keys]
+        frame = self._frames.get((shape, *named)) or self._frames.get((exact, *named))
         if frame is None:
-            frame = self._frames[sign] = self._made(parts)
+            frame = self._made(parts)
+            self._frames[(shape if frame.is_common else exact, *named)] = frame
         return frame
+
+    def _may_stay(self, key: bytes) -> bool:
+        clean = self._clean.get(key)
+        if clean is None:
+            clean = self._clean[key] = self._text(key) == key
+        return clean
 
     def _make_room(self) -> None:
         if len(self._keys) >= _FRAMES or len(self._frames) >= _FRAMES:
             self._keys.clear()
             self._frames.clear()
+        if len(self._clean) >= 8 * _FRAMES:
+            self._clean.clear()
 
     def _made(self, parts: Sequence[bytes]) -> Frame:
-        reader = _Reader(self._rules, self._text)
-        between = []
+        reader = _Reader(self._rules, self._may_stay)
+        between, odd = [], False
         for number in range(0, len(parts), 2):
             part = parts[number]
-            new = self._between(reader.part(part), reader.counts)
+            new = reader.part(part)
+            if _ODD.search(part):
+                odd = True
+                new = self._between(new, reader.counts)
             if new != part:
                 between.append((number, new))
             if number + 1 < len(parts):
                 reader.string(number // 2, parts[number + 1], _is_key(parts[number + 2]))
         return Frame(
-            reader.frozen(reader.values), reader.frozen(reader.keys), tuple(between), reader.counts
+            reader.frozen(reader.values),
+            reader.frozen(reader.keys),
+            tuple(between),
+            reader.counts,
+            not (between or odd or reader.far),
         )
 
 
@@ -157,11 +183,13 @@ def _keys_of(parts: Sequence[bytes]) -> list[int]:
 class _Reader:
     """Follows the braces."""
 
-    def __init__(self, rules: Rules, text: Callable[[bytes], bytes]) -> None:
-        self._rules, self._text = rules, text
+    def __init__(self, rules: Rules, may_stay: Callable[[bytes], bool]) -> None:
+        self._rules, self._may_stay = rules, may_stay
         self._at = _Node(None, "", is_list=True)
         self._at.count = -1
         self.counts: Counter[str] = Counter()
+        self.far = False
+        """There is an ordinal of several digits."""
         self.values: list[tuple[int, _Node, str, Rule | None]] = []
         self.keys: list[tuple[int, _Node, str, Rule | None]] = []
 
@@ -183,7 +211,7 @@ class _Reader:
         if is_key:
             self._at.key = read(raw)
             rule = self._rules.of_path(self._at.path()) if self._rules.paths else None
-            if rule or self._text(raw) != raw:
+            if rule or not self._may_stay(raw):
                 self.keys.append((number, self._at, f"key {self._at.key}", rule))
             return
         step = self._step()
@@ -204,6 +232,7 @@ class _Reader:
         node = self._at
         if node.key in _ORDINALS and (said := _SCALAR.search(token)):
             node.ordinals.append(f"{node.key}={said[0].decode('latin-1')}")
+            self.far = self.far or len(said[0]) > 1
         if not self._rules.paths:
             node.count += token.count(b",") if node.is_list and node.count >= 0 else 0
             return token

@@ -159,6 +159,24 @@ def test_numbers_stay_numbers():
     assert counts["card"] == 2
 
 
+def test_shapes_that_differ_in_numbers_only():
+    """A frame that is used again is used where it fits: ordinals, cards, addresses, paths."""
+    pieces = []
+    for n, letter in enumerate("john.doe@example.com"):
+        pieces += [event(chunk({"content": letter}, 11, usage={"total_tokens": 100 + n})), event(chunk({"content": "x"}, 12))]  # fmt: skip
+    new, counts = redacted(b"".join(pieces), "text/event-stream")
+    assert text_of(new, index=11) == "*" * 20
+    assert text_of(new, index=12) == "x" * 20
+    assert counts["email"] == 1
+    odd = [b'data: {"a":4111111111111112}\n\n', b'data: {"a":4111111111111111}\n\n', b'data: {"a":300.20.30.40}\n\n', b'data: {"a":10.20.30.40}\n\n', b'data: {"b":12,"a":345}\n\n', b'data: {"b":13,"a":45}\n\n']  # fmt: skip
+    new, counts = redacted(b"".join(odd), "text/event-stream", paths=[{"path": "b"}])
+    assert b"4111111111111111" not in new
+    assert b"10.20.30.40" not in new
+    for kept in (b"4111111111111112", b"300.20.30.40", b'{"b":0 ,"a":345}', b'{"b":0 ,"a":45}'):
+        assert kept in new
+    assert counts == {"card": 1, "ip": 1, "path": 2}
+
+
 def test_paths():
     """A rule of a path takes the whole value with all below it, streamed or not."""
     paths = [
