@@ -157,7 +157,7 @@ def test_a_life_and_the_next_after_a_kill(tree, tmp_path):
     assert counts(dead) == {
         (arm, counter): 3
         for arm in ("primary", "fp8")
-        for counter in ("eligible", "sampled", "captured")
+        for counter in ("eligible", "sampled", "captured", "reached")
     }
     following = records[records.index(dead) + 1 :]
     assert {r.boot_id for r in following}.isdisjoint({first})

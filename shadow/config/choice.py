@@ -111,7 +111,6 @@ class Inside:
         mapped = getattr(found, "ipv4_mapped", None)
         return any((mapped or found) in network for network in self._networks)
 
-
     def judge(self, url: str) -> Callable[[str], bool] | None:
         """What may be connected to for this URL; None: whatever its name stands for."""
         return None if self.name(urlsplit(url).hostname or "") else self._holds

@@ -50,11 +50,13 @@ def _measured(upstream: Upstream) -> dict[str, Any]:
 
 def config_hash(config: Config) -> str:
     """Identity of what is measured: URLs, builds, models, names of changed parameters and
-    headers, deadlines, capture, sampling key, factors, tokenizers. A live change of a rate leaves it as it is.
+    headers, deadlines, capture, sampling key, factors, tokenizers. A live change of a rate leaves
+    it as it is.
     """
     redaction: dict[str, Any] = {}
     if config.redaction is not None:  # a masked text compares otherwise
-        redaction["redaction"] = config.redaction.model_dump(mode="json", exclude={"salt", "headers"})
+        said = config.redaction.model_dump(mode="json", exclude={"salt", "headers"})
+        redaction["redaction"] = said
     return digest(
         {
             **redaction,

@@ -1,4 +1,4 @@
-"""What may stand in shadow.yaml. Unknown keys are mistakes, as are keys of features to come.
+"""What may stand in shadow.yaml. Unknown keys are mistakes.
 
 Its parts: `upstream`, `ends` (stream and store), `operations`, `lifecycle`, `kafka`, `subject`;
 `words` and `units` say how values are written.

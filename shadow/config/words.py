@@ -1,12 +1,12 @@
-"""The words of the configuration: names, URLs, header fields, and keys of features to come."""
+"""The words of the configuration: names, URLs, header fields."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -43,22 +43,10 @@ def _header_value(value: str) -> str:
     return value
 
 
-def not_yet(what: str) -> BeforeValidator:
-    """A key that is known, and refused until its feature exists: never ignored."""
-
-    def refuse(value: object) -> object:
-        if not value:
-            return value
-        raise ValueError(f"not yet: {what} is not in this version; leave the key out")
-
-    return BeforeValidator(refuse)
-
-
 Name = Annotated[str, AfterValidator(_name)]
 Url = Annotated[str, AfterValidator(_url)]
 HeaderName = Annotated[str, AfterValidator(_header)]
 HeaderValue = Annotated[str, AfterValidator(_header_value)]
-NotYet = Any
 
 
 class Part(BaseModel):
