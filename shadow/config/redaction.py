@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-import regex
 from pydantic import AfterValidator, model_validator
 
 from shadow.config.words import HeaderName, Name, Part
@@ -23,6 +22,8 @@ def _path(value: str) -> str:
 
 
 def _regex(value: str) -> str:
+    import regex  # noqa: PLC0415 only where it is configured
+
     try:
         regex.compile(value)
     except regex.error as error:
