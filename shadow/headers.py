@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from shadow.query import without_secrets
+from shadow.redact import path_of
 
 if TYPE_CHECKING:
     from shadow.config.upstream import HeaderChanges
@@ -31,7 +32,8 @@ CREDENTIALS: Final = frozenset(
 )
 """The last two name an account, which the arm's own key does not belong to."""
 _SECRET: Final = re.compile(
-    r"auth|api-?key|-key$|token|secret|cookie|jwt|passw|credential|signature|client-?cert|principal"
+    r"auth|api-?key|access-?key|-key$|token|secret|cookie|jwt|oidc|saml|bearer|passw|credential"
+    r"|signature|client-?cert|principal"
 )
 """Whatever else is a credential by its name: gateways invent new ones."""
 STEERING: Final = frozenset(
@@ -85,6 +87,7 @@ _REBUILT: Final = frozenset(
         "x-shadow-arm",
     }
 )
+_NEVER: Final = CREDENTIALS | STEERING | DIGESTS
 MARK: Final = "x-shadow-arm"
 _KNOWN_NAMES: Final = 4096
 
@@ -94,7 +97,7 @@ class ArmHeaders:
 
     def __init__(self, arm: str, authority: bytes, prefix: bytes, changes: HeaderChanges) -> None:
         added = {MARK: arm, **changes.set}
-        self._removed = CREDENTIALS | STEERING | DIGESTS | set(changes.remove) | set(changes.set)
+        self._removed = _NEVER | set(changes.remove) | set(changes.set)
         self._left_out = self._removed | _REBUILT
         self._set = sorted(changes.set)
         self._prefix = prefix
@@ -111,6 +114,8 @@ class ArmHeaders:
         """The head of the arm's request with a body of `length` bytes."""
         kept = self._kept
         target = head.target
+        if target[:1] != b"/":
+            target = _origin_form(target)
         if b"?" in target:
             target = without_secrets(target)[0]
         lines = [b"%b %b%b HTTP/1.1" % (head.method, self._prefix, target), self._first]
@@ -147,4 +152,13 @@ def _plain(name: bytes) -> str:
 
 
 def _stays_by_name(plain: str) -> bool:
-    return bool(_SECRET.search(plain) or _STEERS.search(plain))
+    name = plain.replace("_", "-")  # many servers read both as one
+    return name in _NEVER or bool(_SECRET.search(name) or _STEERS.search(name))
+
+
+def _origin_form(target: bytes) -> bytes:
+    """Without the scheme, the user's password and the host of an absolute form: the last would
+    stand above the arm's own Host (RFC 9112 §3.2.2).
+    """
+    _, mark, query = target.partition(b"?")
+    return path_of(target) + mark + query

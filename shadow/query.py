@@ -43,6 +43,10 @@ SECRETS: Final = frozenset(
     }
 )
 """Parameters that do not travel: in small letters, `_` read as `-`."""
+_SECRET: Final = re.compile(
+    rb"-(?:key|token|secret|signature|sig|passw(?:or)?d|credentials?|jwt|auth(?:orization)?)"
+)
+"""How the name of one ends that no list has."""
 MAX_PARAMETERS: Final = 256
 """A query of more is not looked through on the loop: nothing of it travels."""
 ALL: Final = "*"
@@ -61,13 +65,18 @@ def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
     kept: list[bytes] = []
     for at in range(0, len(parts), 2):
         name = _plain(parts[at])
-        if name in SECRETS:
-            gone.append(name.decode("ascii"))
+        if name in SECRETS or _ends_secretly(name):
+            gone.append(name.decode("latin-1"))
         else:
             kept += parts[at - 1 : at + 1] if kept else parts[at : at + 1]
     if not gone:
         return target, []
     return (path + b"?" + b"".join(kept) if kept else path), gone
+
+
+def _ends_secretly(name: bytes) -> bool:
+    dash = name.rfind(b"-")
+    return dash >= 0 and _SECRET.fullmatch(name, dash) is not None
 
 
 def _plain(parameter: bytes) -> bytes:

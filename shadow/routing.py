@@ -168,7 +168,7 @@ class Router:
             begun = beginning_in(seen.tree)
         elif seen.found is not None:
             try:
-                begun = yield from beginning_of(seen.scanner, seen.found)
+                begun = yield from beginning_of(Scanner(request.body), seen.found)
             except (NotJson, TooMuch):
                 begun = None
         if begun is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from shadow.body.edit import Edit, edits, key_text
-from shadow.body.names import STEERING
+from shadow.body.names import STAYING
 from shadow.body.scan import Member, Object, Scanner, Steps
 
 COMPLETIONS: Final = b"/completions"
@@ -45,7 +45,7 @@ class Wish:
 
     def __post_init__(self) -> None:
         texts = {json_text(name): json_text(to) for name, to in self.models.items()}
-        gone = STEERING | {name.encode() for name in self.removed if "." not in name}
+        gone = STAYING | {name.encode() for name in self.removed if "." not in name}
         object.__setattr__(self, "nested", any("." in name for name in self.removed))
         object.__setattr__(self, "spelled", texts)
         object.__setattr__(self, "gone", gone - {name.encode() for name in self.values})
@@ -89,7 +89,7 @@ class Changes:
 def changes(
     scanner: Scanner, found: Object, wish: Wish, path: bytes, more: Mapping[str, bytes] = _NONE
 ) -> Steps[Changes]:
-    """What makes of the body what the arm wants; steering fields never stay.
+    """What makes of the body what the arm wants; steering fields and credentials never stay.
 
     Args:
         scanner: the body's.
@@ -224,7 +224,9 @@ def _within(
         if values and body[member.at : member.end] == b"null":
             return [Edit(member.at, member.end, _object(values))], [*values]
         return [], []
-    inner = yield from scanner.members(member.at)
+    inner = yield from Scanner(body).members(
+        member.at
+    )  # a count of its own: no arm spends another's
     wanted = {name: text for name, text in values.items() if not _is(body, inner, name, text)}
     gone = [name for name in removed if inner.last(name) is not None]
     return edits(inner, wanted, gone), [*wanted, *gone]

@@ -16,6 +16,7 @@ from shadow.body.parsed import PARSED_BYTES, soon_parsed
 from shadow.body.scan import Object, Scanner, Steps
 
 _BEFORE: Final = ("system", "instructions")
+_DEEP: Final = b"\x00deep"
 _SLICE: Final = 128 * 1024
 _PARSED: Final = PARSED_BYTES + 1
 Beginning = list[tuple[bytes, bytes]]
@@ -108,7 +109,7 @@ def _text(value: Any) -> bytes:
         return bytes(value.encode())
     if value.__class__ is list:
         return b"".join(_part(part) for part in value)
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return _canonical(value)
 
 
 def _part(part: Any) -> bytes:
@@ -117,4 +118,12 @@ def _part(part: Any) -> bytes:
         if text.__class__ is str:
             return bytes(text.encode())
         part = {key: value for key, value in part.items() if key != "cache_control"}
-    return orjson.dumps(part, option=orjson.OPT_SORT_KEYS)
+    return _canonical(part)
+
+
+def _canonical(value: Any) -> bytes:
+    """As JSON with its keys sorted; what is nested deeper than that is written (254) is all one."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return _DEEP

@@ -1,8 +1,9 @@
 """Fields that say more than a prompt: what points at state of a server, and what steers an engine.
 
 A stateful request means something only where its state is: a copy of it is an error there, or
-changes the state twice. A steering field names ranks, hosts, sessions' caches and ids of one
-deployment: it never travels to another.
+changes the state twice; so is one whose answer calls other servers in the user's name (MCP). A
+steering field names ranks, hosts, sessions' caches and ids of one deployment, a credential opens
+the client's: neither travels to another.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ STATEFUL: Final = frozenset(
         b"input_file_id",
         b"completion_window",
         b"requests",
+        b"mcp_servers",
     }
 )
 """At the top level, with any value but null and false; `requests` and the two before it are
@@ -58,18 +60,26 @@ STEERING: Final = frozenset(
     }
 )
 """Of vLLM, SGLang, TensorRT-LLM, llama.cpp and Dynamo; at the top level."""
-NAMES: Final = frozenset(name.decode() for name in STATEFUL | STEERING)
+CREDENTIALS: Final = frozenset(
+    {b"api_key", b"api_token", b"access_token", b"auth_token", b"authorization", b"extra_headers"}
+)
+"""What gateways read at the top level, and engines pass over; the last holds header fields."""
+STAYING: Final = STEERING | CREDENTIALS
+"""Taken out of every copy."""
+NAMES: Final = frozenset(name.decode() for name in STATEFUL | STAYING)
 _NOTHING: Final = frozenset({b"null", b"false"})
 _PATHS: Final = re.compile(
     rb"/(?:batch|batches|files|uploads|containers|conversations|threads|assistants|vector_stores"
     rb"|fine_tuning|responses/[^/]+)(?:/|$)"
 )
 _FILE: Final = "file_id"
+_OF_TOOLS: Final = ("vector_store_ids", "server_url", "connector_id")
+"""The last two are MCP's: whose tools are called, with the client's own token beside them."""
 _NESTED: Final = {
     b"messages": (_FILE,),
     b"input": (_FILE,),
     b"system": (_FILE,),
-    b"tools": ("vector_store_ids",),
+    b"tools": _OF_TOOLS,
     b"nvext": ("session_control",),
 }
 """What, anywhere in these, points at a server's state."""
@@ -84,9 +94,7 @@ def _any_spelling(names: tuple[str, ...]) -> re.Pattern[bytes]:
 
 
 _SPELLED: Final = {key: _any_spelling(names) for key, names in _NESTED.items()}
-_ANY_NAME: Final = re.compile(
-    rb"\x00|" + _any_spelling((*NAMES, "file_id", "vector_store_ids")).pattern
-)
+_ANY_NAME: Final = re.compile(rb"\x00|" + _any_spelling((*NAMES, _FILE, *_OF_TOOLS)).pattern)
 """Also NUL: some servers take UTF-16, where a name would look otherwise."""
 _LONGEST: Final = 6 * 32
 """No name is longer, with each character escaped."""
@@ -106,7 +114,7 @@ def stateful_tree(tree: dict[str, Any]) -> bool:
             return True
     tools = tree.get("tools")
     return tools.__class__ is list and any(
-        tool.__class__ is dict and "vector_store_ids" in tool for tool in tools
+        tool.__class__ is dict and not tool.keys().isdisjoint(_OF_TOOLS) for tool in tools
     )
 
 

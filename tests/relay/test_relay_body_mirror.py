@@ -115,6 +115,35 @@ async def test_steering_fields_stay():
 
 
 @in_loop
+async def test_credentials_stay():
+    """What opens the client's account is no copy's to carry, wherever a gateway reads it."""
+    body = b'{"model":"m","api_key":"sk-1","extra_headers":{"authorization":"x"},"n":1}'
+    seen, exchanges, _ = await sent({"fp8": {}}, chat(body), records=2)
+    assert (seen["primary"], seen["fp8"]) == ([body], [b'{"model":"m","n":1}'])
+    assert exchanges[-1].request_changes == ["body:api_key", "body:extra_headers"]
+
+
+@in_loop
+async def test_no_arm_spends_another_s_values():
+    """What one arm's wish reads of a body of many values is not counted against the others', nor
+    against the probes: all of them get theirs.
+    """
+    values = b",".join([b"[]"] * 28_000)
+    body = b'{"model":"m","x":{"a":[' + values + b']},"messages":[]}'
+    wish: dict[str, object] = {"params": {"set": {"x.b": 1}}}
+    arms = {"fp8": wish, "int4": wish, "control": {"role": "control", **wish}}
+    seen, _, _ = await sent(arms, chat(body), records=7, greedy_probe=1.0)
+    assert [len(seen[name]) for name in arms] == [2, 2, 2]
+
+
+@in_loop
+async def test_a_deep_conversation_is_counted():
+    """However deep its first message is nested, it is chosen or not, and counted."""
+    body = b'{"messages":[{"role":"user","content":' + b"[" * 400 + b"]" * 400 + b"}]}"
+    await sent({"fp8": {"key": "conversation"}}, chat(body), records=2)
+
+
+@in_loop
 async def test_other_models_are_skipped_for_that_arm():
     """One arm serves one model, one another: each request goes where its model is."""
     arms = {"a": {"models": {"x": "x-a"}}, "b": {"models": {"y": "y-b"}}}

@@ -28,11 +28,14 @@ STATE = {
         {"type": "tool_result", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]}]},
     "output": {"input": [{"type": "function_call_output", "output": [{"type": "input_image", "file_id": "f"}]}]},
     "store": {"tools": [{"type": "file_search", "vector_store_ids": ["vs"]}]},
+    "mcp": {"tools": [{"type": "mcp", "server_url": "https://mcp", "authorization": "s"}]},
+    "connector": {"tools": [{"type": "mcp", "connector_id": "connector_gmail"}]},
     "dynamo": {"nvext": {"session_control": {"action": "bind"}}},
 }  # fmt: skip
 NO_STATE = {
     "plain": {"messages": [{"role": "user", "content": 'say "file_id" and "store"'}]},
     "schema": {"tools": [{"function": {"parameters": {"properties": {"file_id": {}, "store": {}}}}}]},
+    "schema of an address": {"tools": [{"function": {"parameters": {"properties": {"server_url": {}}}}}]},
     "tool": {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": {"file_id": "x"}}]}]},
     "inline": {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "…"}]}]},
 }  # fmt: skip
@@ -225,3 +228,11 @@ def test_a_huge_first_message():
     again = json.loads(json.dumps(request))
     again["messages"] += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
     assert hashes(request) == hashes(again) is not None
+
+
+def test_depth_makes_no_fault():
+    """orjson reads 1,024 levels and writes 254: deeper parts count as one, and nothing is raised."""
+    deep = json.loads("[" * 400 + "]" * 400)
+    nested = {"messages": [{"role": "user", "content": [deep]}]}
+    assert hashes(nested) == hashes({"messages": [{"role": "user", "content": [[deep]]}]})
+    assert hashes(nested) != hashes({"messages": [{"role": "user", "content": [1]}]})

@@ -42,6 +42,12 @@ def test_built():
         "x-gateway-destination-endpoint-served",
         "x-decoder-host-ports-ordered",
         "x-data-parallel-host-port",
+        "x-amzn-oidc-data",
+        "x-accesskey",
+        "x_api_key",
+        "api_key",
+        "x_session_id",
+        "content_digest",
     ],
 )
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
@@ -97,3 +103,19 @@ def test_a_forged_mark_does_not_double():
     """x-shadow of the client does not travel, and there is one mark."""
     built = ArmHeaders("a", b"e", b"", HeaderChanges()).build(head(b"x-shadow: on"), 0)
     assert built.count(b"x-shadow") == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "sent"),
+    [
+        (b"http://user:pw@prod.example/v1/x?a=1", b"/base/v1/x?a=1"),
+        (b"https://prod.example", b"/base/"),
+        (b"HTTP://prod.example/v1/x?key=s", b"/base/v1/x"),
+        (b"/v1/x?next=http://a/b", b"/base/v1/x?next=http://a/b"),
+    ],
+)
+def test_an_absolute_target_names_no_host(target, sent):
+    """Neither the client's host, which would stand above the arm's, nor a password before it."""
+    asked = parse_request(b"POST " + target + b" HTTP/1.1\r\nHost: client")
+    built = ArmHeaders("a", b"e", b"/base", HeaderChanges()).build(asked, 0)
+    assert built.startswith(b"POST " + sent + b" HTTP/1.1\r\nHost: e\r\n")

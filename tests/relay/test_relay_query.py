@@ -23,6 +23,12 @@ from shadow.query import MAX_PARAMETERS, SECRETS, without_secrets
         (b"/v1/x?sig=s&sv=1&code=t&Signature=u", b"/v1/x?sv=1", ["sig", "code", "signature"]),
         (b"/v1/x?token", b"/v1/x", ["token"]),
         (b"/v1/x?access_token=a?b=c&d", b"/v1/x?d", ["access-token"]),
+        (
+            b"/v1/x?oauth_token=s&client-key=t&max_tokens=1",
+            b"/v1/x?max_tokens=1",
+            ["oauth-token", "client-key"],
+        ),
+        (b"/v1/x?%FF-secret=s&a=-key", b"/v1/x?a=-key", ["\xff-secret"]),
     ],
 )
 def test_secrets_do_not_travel(target, kept, gone):
