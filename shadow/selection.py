@@ -68,6 +68,8 @@ class Denial:
 
     def denies(self, head: RequestHead) -> bool:
         """Whether the request's tenant is denied, or cannot be told."""
+        if self._header in head.named:  # it was there, and is not the next hop's to see
+            return True
         values = field_values(head, self._header)
         if not any(values):
             return self._missing
@@ -77,7 +79,8 @@ class Denial:
             tenant = values[0].decode().casefold()
         except UnicodeDecodeError:
             return True
-        return any(matches(tenant) for matches in self._denied)
+        parts = {tenant, *(part.strip() for part in tenant.split(","))}  # a hop may join repeats
+        return any(matches(part) for matches in self._denied for part in parts)
 
 
 def field_values(head: RequestHead, name: bytes) -> list[bytes]:

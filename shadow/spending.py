@@ -114,8 +114,8 @@ class Purse:
         return round(used.prompt * per_prompt + used.completion * per_completion)
 
     def _turn_day(self) -> None:
-        today = int(time.time()) // DAY_S
-        if self._used("day") != today:
+        today, day = int(time.time()) // DAY_S, self._used("day")
+        if today > day or today < day - 1:  # a clock set back over midnight gives no second budget
             self._spent.put(self._arm, "tokens", 0)
             self._spent.put(self._arm, "millionths", 0)
             self._spent.put(self._arm, "day", today)

@@ -107,7 +107,7 @@ def read(path: Path) -> Told:
             return told_of(json.loads(file.read(MOST_BYTES)))
     except FileNotFoundError:
         return Told()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotSteering(f"{path}: {error}") from error
 
 
@@ -126,16 +126,17 @@ def write(path: Path, told: Told) -> None:
 
 
 def change(path: Path, how: Callable[[Told], Told]) -> Told:
-    """Read, change, write, with no other writer between; what cannot be read counts as nothing.
+    """Read, change, write, with no other writer between. A damaged file counts as a pause, as it
+    does to who watches it: no word of another (an arm's end, a rate) takes that back.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be read now, or not be written; what was said stands.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        before = _read_or_nothing(path)
+        before = _read_or_paused(path)
         after = how(before)
         if after != before:
             write(path, after)
@@ -144,8 +145,15 @@ def change(path: Path, how: Callable[[Told], Told]) -> Told:
         os.close(descriptor)
 
 
-def _read_or_nothing(path: Path) -> Told:
+def _read_or_paused(path: Path) -> Told:
     try:
         return read(path)
-    except NotSteering:
-        return Told()
+    except NotSteering as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        return damaged(error)
+
+
+def damaged(error: NotSteering) -> Told:
+    """What holds where nobody knows what was said: the safe side."""
+    return Told(paused=True, by="shadow", reason=str(error))

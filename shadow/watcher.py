@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -18,7 +19,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 import structlog
 
-from shadow.steering import MOST_BYTES, NotSteering, Told, later, read, told_of, write
+from shadow.steering import MOST_BYTES, NotSteering, Told, damaged, later, read, told_of, write
 
 LOOK_S: Final = 0.25
 FOLLOW_S: Final = 1.0
@@ -165,7 +166,7 @@ class Watcher:
             self._hear(read(self._places.told))
         except NotSteering as error:  # nobody knows whether it said pause: the safe side
             _log.error("what was said of mirroring cannot be read; it pauses", reason=str(error))
-            self._hear(Told(paused=True, by="shadow", reason=str(error)))
+            self._hear(damaged(error))
 
     def _hear(self, told: Told) -> None:
         if told != self._told:
@@ -234,8 +235,8 @@ def fetched(followed: Followed, path: str = MIRROR_PATH, said: object = None) ->
             return json.loads(answer.read(MOST_BYTES))
     except URLError as error:
         raise NotSteering(f"{url}: {_why(error)}") from error
-    except (OSError, ValueError) as error:
-        raise NotSteering(f"{url}: {error}") from error
+    except (OSError, ValueError, HTTPException, RecursionError) as error:
+        raise NotSteering(f"{url}: {' '.join(str(error).split())}") from error
 
 
 def _why(error: URLError) -> str:
@@ -246,5 +247,5 @@ def _why(error: URLError) -> str:
     with error:  # type: ignore[attr-defined]
         try:
             return str(json.loads(read_on(MOST_BYTES))["error"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, HTTPException, RecursionError):
             return str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from shadow.cli.serving import serving
 from shadow.cli.steering import Unfit, add_mirror, control_port, steer, tell_ended
 from shadow.config import Config
 from shadow.config.units import Address
-from shadow.steering import Told, file_of, read
+from shadow.steering import Told, change, file_of, later, read
 
 ARMS = {"fp8": 0.25, "control": 0.5}
 SETTINGS = Settings("e", "c1", ("fp8",), {"fp8": "k"})
@@ -154,6 +155,30 @@ def test_rates_and_pauses_do_not_touch_each_other():
     told = steer(told, "resume", {"by": "b"}, ARMS)
     assert (told.paused, told.rates) == (False, {"fp8": 0.1})
     assert steer(told, "rate", {"by": "a", "arm": "fp8", "rate": None}, ARMS).rates == {}
+
+
+def test_a_clock_set_back_makes_no_word_an_older_one():
+    """Followers take the newer word: what is said last is the newest, whatever the clock says."""
+    ahead = Told(at_ns=time.time_ns() + 3600 * 10**9)
+    said = steer(ahead, "pause", {"by": "a"}, ARMS)
+    assert later(ahead, said) == said
+
+
+def test_an_end_takes_no_pause_back(tmp_path):
+    """Neither where the file cannot be read at this moment, nor where it is damaged."""
+    file = file_of(tmp_path / "state", "e")
+    change(file, lambda told: steer(told, "pause", {"by": "a"}, ARMS))
+    held = file.rename(file.with_suffix(".held"))
+    file.mkdir()  # opening it is an OSError
+    assert not tell_ended(file, "c", {"fp8": "verdict: reject"})
+    file.rmdir()
+    held.rename(file)
+    assert (read(file).paused, read(file).by) == (True, "a")
+    file.write_text("{")
+    assert tell_ended(file, "c", {"fp8": "verdict: reject"})
+    assert (read(file).paused, read(file).stopped) == (True, {"fp8": "verdict: reject"})
+    change(file, lambda told: steer(told, "resume", {"by": "a"}, ARMS))
+    assert not read(file).paused
 
 
 def test_an_end_is_news_once(tmp_path):

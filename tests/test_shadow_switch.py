@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -392,6 +393,33 @@ def test_a_control_port_that_is_away_is_one_line():
     """Nothing listens, or it redirects elsewhere with our token: no word of mirroring."""
     with pytest.raises(NotSteering, match=r"http://127.0.0.1:9/api/v1/mirror: .*refused"):
         ask(Followed("http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n" + b"[" * 9000,
+        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+    ],
+)
+def test_whatever_a_control_port_answers_is_one_line(answer):
+    """Nothing of it ends the thread that follows: it asks again."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with server.accept()[0] as asked:
+                asked.recv(4096)
+                asked.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(NotSteering) as refused:
+            ask(Followed(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        thread.join()
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

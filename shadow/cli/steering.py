@@ -55,9 +55,8 @@ def steer(told: Told, action: str, said: Mapping[str, object], arms: Mapping[str
         raise Unfit("by: say who")
     if not isinstance(reason, str):
         raise Unfit("reason: not a text")
-    signed = replace(
-        told, by=by[:MOST_CHARACTERS], reason=reason[:MOST_CHARACTERS], at_ns=time.time_ns()
-    )
+    at_ns = max(time.time_ns(), told.at_ns + 1)  # a clock set back makes no word an older one
+    signed = replace(told, by=by[:MOST_CHARACTERS], reason=reason[:MOST_CHARACTERS], at_ns=at_ns)
     if action in {"pause", "resume"}:
         return replace(signed, paused=action == "pause")
     arm, rate = said.get("arm"), said.get("rate")

@@ -33,6 +33,7 @@ from shadow.relay.fields import (
     options,
 )
 
+_NOTHING: Final[frozenset[bytes]] = frozenset()
 _VERSION: Final = re.compile(rb"HTTP/\d\.\d")
 
 
@@ -65,6 +66,8 @@ class RequestHead:
     opted_out: bool
     coded: bool = False
     """It has a Content-Encoding."""
+    named: frozenset[bytes] = frozenset()
+    """What Connection said beside close, in small letters: fields that are not among `lines`."""
 
     def encode(self, authority: bytes) -> bytes:
         """The head's bytes towards the primary; `authority` is for a client that named no host."""
@@ -194,16 +197,29 @@ def parse_request(head: bytes, limit: int = 64 * 1024) -> RequestHead:  # noqa: 
     body = CHUNKED if coding is not None else int(length or 0)
     keep = http11
     websocket = False
+    named: frozenset[bytes] = _NOTHING
     if connection and connection.lower() != b"keep-alive":
         names = options(connection)
         keep = keep and b"close" not in names
         if upgrade is not None and b"upgrade" in names and http11 and method == b"GET":
             websocket = upgrade.lower() == b"websocket" and body == 0
         drop_named(kept, names)
+        named = frozenset(names)
         if websocket:
             kept += [b"Connection: Upgrade", b"Upgrade: " + (upgrade or b"")]
     return RequestHead(
-        method, target, http11, kept, body, keep, websocket, expect, marked, opted_out, coded
+        method,
+        target,
+        http11,
+        kept,
+        body,
+        keep,
+        websocket,
+        expect,
+        marked,
+        opted_out,
+        coded,
+        named,
     )
 
 

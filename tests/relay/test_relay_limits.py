@@ -179,6 +179,20 @@ def test_a_budget_ends_where_it_is_spent(monkeypatch):
     assert by_cost.empty(0, NOTHING)
 
 
+def test_a_clock_set_back_over_midnight_gives_no_second_budget(monkeypatch):
+    """The day that had begun goes on; one that was never true is left."""
+    now = [1_000_000 * 86400.0 + 1]
+    monkeypatch.setattr(spending.time, "time", lambda: now[0])
+    purse = purse_of(Spending(None, "e"), tokens_per_day=100)
+    purse.spend(Tokens(100, 0))
+    now[0] -= 2
+    assert purse.empty(0, NOTHING)
+    now[0] += 2
+    assert purse.empty(0, NOTHING)
+    now[0] -= 40 * 86400
+    assert not purse.empty(0, NOTHING)
+
+
 def test_what_is_under_way_counts_too():
     """By the mean of those before it, and by an estimate before there is any."""
     purse = purse_of(Spending(None, "e"), tokens_per_day=1000)

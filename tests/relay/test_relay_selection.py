@@ -189,6 +189,8 @@ TENANTS = Tenants(header="X-Tenant", deny=["acme-*", "Hospital", "b?d"])
         ([b"x-tenant: fine", b"x-tenant:"], True),
         ([b"x-tenant: \xff\xfe"], True),
         ([b"x-tenant: gr\xc3\xbcn"], False),
+        ([b"x-tenant: fine, hospital"], True),
+        ([b"x-tenant: fine,also fine"], False),
         ([b"Connection: x-tenant", b"x-tenant: fine"], True),
     ],
 )
@@ -205,6 +207,7 @@ def test_a_missing_tenant_may_be_allowed_and_an_odd_one_may_not():
     assert denial.denies(head(b"x-tenant: a", b"x-tenant: b"))
     assert denial.denies(head(b"x-tenant: \xff"))
     assert denial.denies(head(b"x-tenant: acme-1"))
+    assert denial.denies(head(b"Connection: close, X-Tenant", b"x-tenant: acme-1"))
 
 
 @in_loop
