@@ -13,7 +13,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-NO_GAP = ("client_cancelled", "primary_failed", "warm_up", "after_window", "not_a_completion")
+NO_GAP = (
+    "client_cancelled",
+    "primary_failed",
+    "warm_up",
+    "after_window",
+    "not_a_completion",
+    "no_control",
+)
 """Pairs excluded for these reasons are nobody's gap: coverage does not count them."""
 
 

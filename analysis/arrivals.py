@@ -18,11 +18,12 @@ MOST_EXCHANGES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """One window: its start (s since 1970), its exchanges, and how many are of each arm."""
+    """One window: its start (s since 1970), its exchanges, how many are of each arm, any probes."""
 
     start_s: int
     exchanges: int
     by_arm: Mapping[str, int]
+    probed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from analysis.waivers import Waiver
 
 @dataclass(frozen=True)
 class Counted:
-    """Pairs of one candidate against the primary, over all its windows.
+    """Pairs of one candidate against the primary, over all its windows; every copy is one.
 
     Attributes:
-        sampled: all that were sampled since the comparison began.
+        sampled: all copies, greedy probes too, that were sampled since the comparison began.
         complete: judged.
         pending: neither stored, dropped nor lost yet: as the accounting counts it.
         excluded: by reason.
@@ -22,6 +22,9 @@ class Counted:
         from_s, until_s: the windows' begin and end, seconds since 1970.
         undefined: judged pairs of which some metrics are undefined, by reason.
         waiting: stored, in windows that are not closed yet.
+        copies: how many the candidate gets of each request.
+        probes: greedy probes compared with the control's.
+        probes_excluded: the others, by reason.
     """
 
     sampled: int = 0
@@ -33,6 +36,9 @@ class Counted:
     until_s: int | None = None
     undefined: Mapping[str, int] = field(default_factory=dict)
     waiting: int = 0
+    copies: int = 1
+    probes: int = 0
+    probes_excluded: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def counted_pairs(
 ) -> tuple[Counted, float | None]:
     """Pairs since the comparison's start, and their coverage."""
     scope = settings.scope(candidate)
-    held, judged, excluded, undefined, first_s, until_s, windows = client.query(
+    held, judged, excluded, undefined, first_s, until_s, windows, probes, unprobed = client.query(
         sql("pair_totals"), parameters={**scope, "reference": PRIMARY}
     ).result_rows[0]
     ((late,),) = client.query(sql("late"), parameters=scope).result_rows
@@ -39,9 +39,12 @@ def counted_pairs(
         late=late,
         from_s=first_s if windows else None,
         until_s=until_s if windows else None,
+        copies=settings.copies.get(candidate, 1),
+        probes=probes,
+        probes_excluded=unprobed,
     )
-    outside = sum(excluded.get(reason, 0) for reason in NO_GAP)
-    return counted, coverage(judged, held, dropped, lost, outside)
+    outside = sum(excluded.get(reason, 0) + unprobed.get(reason, 0) for reason in NO_GAP)
+    return counted, coverage(judged + probes, held, dropped, lost, outside)
 
 
 def loads(

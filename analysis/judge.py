@@ -121,7 +121,9 @@ def _nothing(policy: Policy, evidence: Evidence, judged: list[Reading]) -> str:
         return f"no gated metric fills a block yet: {counted.complete:,} pairs so far"
     warm_up = counted.excluded.get("warm_up", 0)
     if warm_up and warm_up == sum(counted.excluded.values()):
-        return f"no data yet: warm-up, {warm_up:,} of {policy.warm_up.pairs:,} pairs"
+        return (
+            f"no data yet: warm-up, {warm_up // counted.copies:,} of {policy.warm_up.pairs:,} pairs"
+        )
     if counted.excluded:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in counted.excluded.items())
         return f"no pair could be judged: {reasons}"

@@ -34,6 +34,8 @@ class Metric:
     formula: str
     undefined: str
     same_as: str
+    probe: bool = False
+    """Greedy probes tell it, and nothing else does."""
 
 
 @cache

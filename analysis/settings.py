@@ -38,6 +38,7 @@ class Settings:
         policy: thresholds and error levels.
         replicas: engine replicas of each arm, where they are stated; loads are told by replica.
         deadlines_s: each arm's deadline; what it cuts off within the slack says nothing.
+        copies: how many times each arm gets a request; 1 where it is not stated.
         factors: which options each arm tries out, name to level; the primary's none.
         builds: what each arm runs, in words; the n-th comparison of a build has a smaller alpha.
         off_period_s: each stretch of so many seconds has one shadow-off window; None: none has.
@@ -53,6 +54,7 @@ class Settings:
     builds: Mapping[str, str] = field(default_factory=dict)
     replicas: Mapping[str, int] = field(default_factory=dict)
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
+    copies: Mapping[str, int] = field(default_factory=dict)
     factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     attach: str = "inline"
     """tap: the primary is a replica that the gateway's copies were sent to."""

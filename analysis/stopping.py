@@ -65,7 +65,8 @@ def ended(client: Client, settings: Settings, now_s: float) -> dict[str, str]:
 
 def _reached(client: Client, settings: Settings, name: str) -> Reached:
     last = written(client, settings, name) if settings.stop.on_verdict else None
-    rows = client.query(sql("progress"), parameters=settings.scope(name)).result_rows
+    scope = {**settings.scope(name), "copies": settings.copies.get(name, 1)}
+    rows = client.query(sql("progress"), parameters=scope).result_rows
     pairs, first_s = rows[0] if rows else (0, None)
     return Reached(last.verdict if last else "", int(pairs), first_s, _cost(client, settings, name))
 

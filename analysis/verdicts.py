@@ -18,6 +18,7 @@ from analysis.judge import Judgement, judge
 from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
 from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
+from analysis.probes import PROBED, notes, of_probes, unprobed
 from analysis.recent import recent
 from analysis.report.document import candidate_part
 from analysis.segments import explored
@@ -98,12 +99,15 @@ def judge_now(
         waived={name: one for name, one in waived.items() if name in settings.policy.metrics},
         loads=loads(settings, candidate, accounts, counted.sampled / span_s if span_s else 0.0),
         by_replica={candidate, reference} <= settings.replicas.keys(),
-        incomparable=_incomparable(settings, counted),
+        incomparable=_incomparable(settings, counted)
+        | unprobed(list(settings.policy.metrics), counted),
         changed=_changed(starts, settings.comparisons[candidate]),
         counted=counted,
+        notes=notes(counted),
         rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
     )
-    judgement = judge(settings.policy, evidence, REPORTED)
+    reported = (*REPORTED, *PROBED) if counted.probes else REPORTED
+    judgement = judge(settings.policy, evidence, reported)
     parts = _in_parts(client, settings, candidate, reference, judgement) if in_parts else None
     return Judged(judgement, counted, candidate_part(evidence, judgement, counted, parts))
 
@@ -114,7 +118,11 @@ def _in_parts(
     """What the segments of the newest pairs say."""
     policy = settings.policy
     contrast = Contrast(settings.experiment, settings.comparisons[candidate], candidate, reference)
-    names = [name for name in policy.metrics if judgement.readings[name].sample is not None]
+    names = [
+        name
+        for name in policy.metrics
+        if judgement.readings[name].sample is not None and not of_probes(name)
+    ]
     pairs = recent(client, contrast, [policy.metric_of(name)[0].name for name in names])
     if pairs is None:
         return None
@@ -148,5 +156,5 @@ def samples_against_primary(client: Client, settings: Settings, arm: str) -> dic
 
 def _samples(client: Client, settings: Settings, arm: str, reference: str) -> dict[str, Sample]:
     contrast = Contrast(settings.experiment, settings.comparisons[arm], arm, reference)
-    names = dict.fromkeys((*settings.policy.metrics, *REPORTED))
+    names = dict.fromkeys((*settings.policy.metrics, *REPORTED, *PROBED))
     return samples(client, contrast, names, settings.policy.blocks)

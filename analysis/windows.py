@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 PRIMARY = "primary"
 LATE = "late"
+STATEMENTS = ("pairs", "windows_times", "windows_shares", "windows_ratios")
+PROBE_STATEMENTS = ("pairs_probes", "windows_probes")
+NOTHING: tuple[object, ...] = (0, {}, {}, 0, {})
+"""The counts of a window without a pair, as `totals` has them."""
 _TOTALS = (
     "experiment",
     "comparison",
@@ -28,6 +32,8 @@ _TOTALS = (
     "pairs",
     "excluded",
     "undefined",
+    "probes",
+    "probes_excluded",
     "version",
 )
 
@@ -100,6 +106,9 @@ def _build(
         "comparison": settings.comparisons[arm],
         "arm": arm,
         "control": references[1] if len(references) > 1 else "",
+        "primary": PRIMARY,
+        "copies": settings.copies.get(arm, 1),
+        "control_copies": settings.copies.get(references[-1], 1),
         "seconds": settings.window_seconds,
         "from_ns": run.from_s * 10**9,
         "until_ns": run.until_s * 10**9,
@@ -109,11 +118,12 @@ def _build(
         "warm_up_ns": min(warm_up_ns, FOREVER_NS),
         "version": version,
     }
-    for name in ("pairs", "windows_times", "windows_shares", "windows_ratios"):
+    probed = arm != settings.control and any(window.probed for window in run.windows)
+    for name in (*STATEMENTS, *(PROBE_STATEMENTS if probed else ())):
         client.command(sql(name), parameters=parameters)
     judged = {
-        (start_s, reference): (pairs, excluded, undefined)
-        for start_s, reference, pairs, excluded, undefined in client.query(
+        (start_s, reference): counts
+        for start_s, reference, *counts in client.query(
             sql("totals"), parameters=parameters
         ).result_rows
     }
@@ -127,7 +137,7 @@ def _build(
             settings.window_seconds,
             window.exchanges,
             window.by_arm.get(arm, 0),
-            *judged.get((window.start_s, reference), (0, {}, {})),
+            *judged.get((window.start_s, reference), NOTHING),
             version,
         ]
         for window in run.windows

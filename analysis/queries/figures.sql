@@ -1,4 +1,5 @@
 -- Sums of every window of one contrast, for the metrics that are read, in the version that counts.
+-- What probes tell are metrics of their own.
 SELECT
     toString(metric) AS name,
     toInt64(toUnixTimestamp(`window`)) AS starts,
@@ -17,7 +18,7 @@ WHERE experiment = {experiment:String}
     AND candidate = {arm:String}
     AND reference_arm = {reference:String}
     AND replica = 0
-    AND probe = 'none'
+    AND probe IN ('none', 'greedy')
     AND metric IN {metrics:Array(String)}
     AND n > 0
     AND (`window`, version) IN

@@ -1,4 +1,5 @@
--- Pairs of one contrast over all its windows: captured, judged, excluded by reason, and the span.
+-- Pairs of one contrast over all its windows: captured, judged, excluded by reason, and the span;
+-- the same of greedy probes.
 SELECT
     sum(captured) AS held,
     sum(pairs) AS judged,
@@ -6,7 +7,9 @@ SELECT
     sumMap(`undefined`) AS unmeasured,
     toInt64(toUnixTimestamp(min(`window`))) AS first_s,
     toInt64(toUnixTimestamp(max(`window`))) + any(seconds) AS until_s,
-    count() AS windows
+    count() AS windows,
+    sum(probes) AS probes_judged,
+    sumMap(probes_excluded) AS probes_left_out
 FROM window_totals FINAL
 WHERE experiment = {experiment:String}
     AND comparison = {comparison:String}

@@ -1,5 +1,6 @@
 -- Pairs (reference arm, arm) of the requests that arrived in [from, until): the arm against the
--- primary, and against the control where there is one and it answered too.
+-- primary, and against the control where there is one and it answered too. A request's copies are
+-- pairs of their own: against the primary's one answer, and against the control's copies in turn.
 -- A failed answer's times are infinite: an error that returns fast is not fast. A deadline that lay
 -- within the slack of the primary's own time proves nobody slow: deadline_short. Where a slow client
 -- held an answer back for more than 1 % of its time, the times that it may have stretched are
@@ -65,6 +66,7 @@ WITH
     WHERE experiment = {experiment:String}
         AND config_hash = {config_hash:String}
         AND arm IN ('primary', {arm:String}, {control:String})
+        AND probe = 'none'
         AND arrived_at >= fromUnixTimestamp64Nano({from_ns:Int64}, 'UTC')
         AND arrived_at < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
 )
@@ -134,9 +136,9 @@ FROM
 INNER JOIN
 (
     SELECT * FROM answers WHERE arm = 'primary' AND replica = 0
-) AS p ON a.pair_id = p.pair_id AND a.probe = p.probe
+) AS p ON a.pair_id = p.pair_id
 LEFT JOIN
 (
     SELECT * FROM answers WHERE arm = {control:String} AND arm != {arm:String}
-) AS c ON a.pair_id = c.pair_id AND a.probe = c.probe AND a.replica = c.replica
+) AS c ON a.pair_id = c.pair_id AND a.replica % {control_copies:UInt16} = c.replica
 ARRAY JOIN if(c.pair_id = '', ['primary'], ['primary', {control:String}]) AS reference

@@ -1,5 +1,5 @@
--- How far one comparison has come: judged pairs against the primary, and its first window.
-SELECT sum(pairs) AS judged, toInt64(toUnixTimestamp(min(`window`))) AS first_s
+-- How far one comparison has come: requests judged against the primary, and its first window.
+SELECT intDiv(sum(pairs), {copies:UInt16}) AS judged, toInt64(toUnixTimestamp(min(`window`))) AS first_s
 FROM window_totals FINAL
 WHERE experiment = {experiment:String}
     AND comparison = {comparison:String}

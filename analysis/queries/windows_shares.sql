@@ -1,5 +1,7 @@
 -- Windows of shares from the pairs of one build: how many are bad on this side, on that, on one.
 -- d is the difference of both sides, 0 or 1 each.
+-- A request's copies weigh as much as one: so they enter every sum as their mean, and n counts requests.
+-- n_plus, n_minus and n_zero count copies.
 INSERT INTO windows
 (
     experiment, comparison, candidate, reference_arm, replica, probe, `window`, seconds, metric,
@@ -9,10 +11,10 @@ INSERT INTO windows
     n_plus, n_minus, n_zero, version
 )
 SELECT
-    {experiment:String}, {comparison:String}, {arm:String}, reference_arm, replica, probe,
+    {experiment:String}, {comparison:String}, {arm:String}, reference_arm, 0, 'none',
     fromUnixTimestamp64Nano(start * 1000000000, 'UTC'), toUInt32({seconds:Int64}), metric,
     [], [], [], [], 0, 0,
-    countIf(usable), sumIf(w, usable), sumIf(w * w, usable),
+    toUInt64(ceil(countIf(usable) / {copies:UInt16})), sumIf(w, usable), sumIf(w * w, usable) * {copies:UInt16},
     sumIf(w * (toInt8(bad) - toInt8(reference_bad)), usable), sumIf(w * (bad != reference_bad), usable),
     sumIf(w * bad, usable), sumIf(w, usable), sumIf(w * reference_bad, usable), sumIf(w, usable),
     countIf(usable AND bad AND NOT reference_bad),
@@ -22,7 +24,7 @@ SELECT
 FROM
 (
     SELECT
-        reference_arm, replica, probe, weight AS w, measure.1 AS metric,
+        reference_arm, weight / {copies:UInt16} AS w, measure.1 AS metric,
         intDiv(toUnixTimestamp64Nano(arrived_at), {seconds:Int64} * 1000000000) * {seconds:Int64} AS start,
         ifNull(measure.2, 0) AS bad,
         ifNull(measure.3, 0) AS reference_bad,
@@ -41,8 +43,9 @@ FROM
     WHERE experiment = {experiment:String}
         AND comparison = {comparison:String}
         AND arm = {arm:String}
+        AND probe = 'none'
         AND version = {version:UInt64}
         AND arrived_at >= fromUnixTimestamp64Nano({from_ns:Int64}, 'UTC')
         AND arrived_at < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
 )
-GROUP BY reference_arm, replica, probe, start, metric
+GROUP BY reference_arm, start, metric

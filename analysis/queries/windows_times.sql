@@ -1,5 +1,6 @@
 -- Windows of times from the pairs of one build. Bin b holds x with floor(ln(x) / 0.005) = b; d is
 -- ln(x / reference x), clipped to ±ln 10. A pair that failed on both sides says nothing of time.
+-- A request's copies weigh as much as one: so they enter every sum as their mean, and n counts requests.
 -- Every metric has its row, also with n = 0, so that a window that is rewritten is rewritten whole.
 INSERT INTO windows
 (
@@ -10,12 +11,12 @@ INSERT INTO windows
     n_plus, n_minus, n_zero, version
 )
 SELECT
-    {experiment:String}, {comparison:String}, {arm:String}, reference_arm, replica, probe,
+    {experiment:String}, {comparison:String}, {arm:String}, reference_arm, 0, 'none',
     fromUnixTimestamp64Nano(start * 1000000000, 'UTC'), toUInt32({seconds:Int64}), metric,
     tupleElement(arraySort(groupArrayIf((bin, weight), NOT second AND bin < 2147483647)) AS here, 1), here.2,
     tupleElement(arraySort(groupArrayIf((bin, weight), second AND bin < 2147483647)) AS there, 1), there.2,
     sumIf(weight, NOT second AND bin = 2147483647), sumIf(weight, second AND bin = 2147483647),
-    sum(sums.1), sum(sums.2), sum(sums.3), sum(sums.4), sum(sums.5),
+    toUInt64(ceil(sum(sums.1) / {copies:UInt16})), sum(sums.2), sum(sums.3) * {copies:UInt16}, sum(sums.4), sum(sums.5),
     sum(sums.6), sum(sums.7), sum(sums.8), sum(sums.7),
     0, 0, 0, {version:UInt64}
 FROM
@@ -27,7 +28,7 @@ FROM
         multiIf(isInfinite(x), most, isInfinite(y), -most, greatest(-most, least(most, log(x / y)))) AS d,
         usable AND isFinite(x) AND isFinite(y) AS finite
     SELECT
-        reference_arm, replica, probe, start, metric,
+        reference_arm, start, metric,
         side.1 AS second,
         toInt32(if(isFinite(side.2) AND usable, floor(log(side.2) / 0.005), beyond)) AS bin,
         sumIf(w, usable) AS weight,
@@ -44,7 +45,7 @@ FROM
     FROM
     (
         SELECT
-            reference_arm, replica, probe, weight AS w, measure.1 AS metric,
+            reference_arm, weight / {copies:UInt16} AS w, measure.1 AS metric,
             intDiv(toUnixTimestamp64Nano(arrived_at), {seconds:Int64} * 1000000000) * {seconds:Int64} AS start,
             -- a clock cannot have seen less than a nanosecond
             greatest(ifNull(measure.2, 1), 0.000001) AS x,
@@ -73,13 +74,14 @@ FROM
         WHERE experiment = {experiment:String}
             AND comparison = {comparison:String}
             AND arm = {arm:String}
+            AND probe = 'none'
             AND version = {version:UInt64}
             AND arrived_at >= fromUnixTimestamp64Nano({from_ns:Int64}, 'UTC')
             AND arrived_at < fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
     )
     ARRAY JOIN [(false, x), (true, y)] AS side
-    GROUP BY reference_arm, replica, probe, start, metric, second, bin
+    GROUP BY reference_arm, start, metric, second, bin
 )
-GROUP BY reference_arm, replica, probe, start, metric
+GROUP BY reference_arm, start, metric
 -- a row a bin and side of each pair at worst: beyond this it is grouped on disk
 SETTINGS max_bytes_before_external_group_by = 268435456

@@ -27,6 +27,10 @@ KEYS = {
     "blocks": "slices of arrival time, the unit of the statistics; effective_blocks is what they "
     "are worth under their autocorrelation",
     "coverage": "pairs whose outcome is known on both sides / sampled requests whose time has come",
+    "copies": "how many copies of a request the candidate gets: pairs count copies, as `sampled` "
+    "does; a metric counts requests, each by the mean of its copies",
+    "probes": "greedy probes: requests sent once more at temperature 0 to candidate and control, "
+    "compared with each other for quality alone; no_control, the control's was not stored",
     "pending": "sampled, and neither stored, dropped nor lost yet; what is stored in windows that "
     "are still open is `waiting`",
     "candidate_range": "where the candidate's own value lies, at the 5 % level, whenever one "

@@ -77,11 +77,12 @@ def _candidate(name: str, part: Tree) -> list[str]:
         *_rejected(part.get("rejected_since")),
         "",
         (
-            f"{pairs['complete']:,} pairs judged against {part['reference']}; "
+            f"{pairs['complete']:,} pairs judged against {part['reference']}{_copies(pairs)}; "
             f"coverage {coverage}; excluded: {excluded}; pending: {pairs['pending']:,}; "
             f"stored, in windows that are still open: {pairs.get('waiting', 0):,}."
         ),
         *_undefined(part.get("undefined", {})),
+        *_probes(part.get("probes")),
         "",
         *table(
             ("metric", "primary", name, "control", "delta", "vs primary", "interval", *STATE),
@@ -126,6 +127,21 @@ def _undefined(counts: Mapping[str, int]) -> list[str]:
     """Which judged pairs say nothing of some metrics; nothing where there are none."""
     told = ", ".join(f"{reason} {n:,}" for reason, n in counts.items())
     return [f"Judged, but undefined in some metrics: {told}."] if told else []
+
+
+def _copies(pairs: Tree) -> str:
+    """What a pair is where the candidate gets a request several times."""
+    copies = pairs.get("copies", 1)
+    return f", {copies} copies of each request (which count as one)" if copies > 1 else ""
+
+
+def _probes(probes: Tree | None) -> list[str]:
+    """How many greedy probes were compared, and why others were not; nothing without any."""
+    if not probes or not (probes["complete"] or probes["excluded"]):
+        return []
+    others = _reasons(probes["excluded"])
+    told = "" if others == "0" else f"; not compared: {others}"
+    return [f"Greedy probes compared with the control's: {probes['complete']:,}{told}."]
 
 
 def _row(name: str, figures: Tree) -> tuple[str, ...]:

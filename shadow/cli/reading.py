@@ -68,6 +68,7 @@ def analysis_settings(config: Config) -> Settings:
         comparisons={arm: _comparison(config, arm, measured, policy) for arm in config.arms},
         policy=policy,
         builds={name: arm.build for name, arm in arms.items()},
+        copies={name: arm.amplify for name, arm in config.arms.items()},
         factors={name: arm.factors for name, arm in config.arms.items()},
         attach=config.attach,
         replicas={

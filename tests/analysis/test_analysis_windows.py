@@ -469,7 +469,8 @@ def test_the_statements_know_every_metric():
     text = {"time": "windows_times", "share": "windows_shares", "ratio": "windows_ratios"}
     for metric in metrics().values():
         if metric.kind != "told":  # the proxy's own; 0 on every mirrored arm
-            assert f"('{metric.name}'," in sql(text[metric.kind])
+            statement = "windows_probes" if metric.probe else text[metric.kind]
+            assert f"('{metric.name}'," in sql(statement)
 
 
 def test_a_changed_policy_counts_from_its_start(world):
