@@ -189,6 +189,7 @@ class ArmRequest:
     """One request of an arm, the owner of its connection; no client waits for it."""
 
     __slots__ = (
+        "__weakref__",
         "_arm",
         "_censor_ns",
         "_cut_timer",

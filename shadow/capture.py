@@ -73,6 +73,8 @@ class Request:
     """What the mirror did when it arrived; see `Exchange`."""
     weights: Mapping[str, float] | None = None
     """1 / the rate of each arm when it was decided on; None: each side's own."""
+    rates: Mapping[str, float] | None = None
+    """Those rates: what is drawn for later is drawn by them; None: by each arm's of that moment."""
     captures: int = 0
     """How many of it the loop still holds."""
     veiled: Asked | None = field(default=None, repr=False)

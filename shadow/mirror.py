@@ -95,6 +95,7 @@ class Mirror:
         self._requests = 0
         self._given = -1
         self.weights: dict[str, float] = {}
+        self._rates: Mapping[str, float] = {}
         self._set_rates()
         self._ready: list[Plan] = []
         self._routing: deque[Plan] = deque()
@@ -126,13 +127,14 @@ class Mirror:
             return None
         arrived_at = time.time_ns()
         request = Request(head, pair_id, arrived_at, self.ledger.opened(arrived_at))
-        request.mirroring, request.weights = self.switch.mirroring, self.weights
+        request.mirroring = self.switch.mirroring
+        request.weights, request.rates = self.weights, self._rates
         return Plan(self, request, chosen, start_ns)
 
     def _set_rates(self) -> None:
         """Give each arm its share from now on. A request keeps the weights of its time."""
         self._given = self.switch.version
-        rates = self.switch.rates(self.samples)
+        self._rates = rates = self.switch.rates(self.samples)
         for arm in self.arms:
             arm.sample = rates[arm.name]
             arm.not_sampled = arm.left_out("stopped" if arm.name in self.switch.stopped else "")

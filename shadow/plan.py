@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from shadow.body.copy import AS_IT_CAME, Copy
 from shadow.capture import Capture, Request
@@ -54,7 +55,8 @@ class Plan:
         self._late: list[tuple[Arm, Copy]] = []
         """Copies that wait for the primary's answer to end."""
         self._primary_ended = False
-        self._started: list[ArmRequest] | None = None
+        self._started: list[ref[ArmRequest]] | None = None
+        """Weakly: what one has captured is not held here once it has ended."""
         self.settled = False
         self.request = request
         others = max(mirror.totals.open_streams - 1, 0)
@@ -169,7 +171,7 @@ class Plan:
         mirrored = arm.start(self.request, copy)
         if mirrored is not None:
             assert self._started is not None
-            self._started.append(mirrored)
+            self._started.append(ref(mirrored))
             if self._gone_after_ns >= 0:
                 mirrored.censor(self._gone_after_ns)
 
@@ -211,8 +213,9 @@ class Plan:
         now = monotonic_ns()
         self.capture.end(now, "client_disconnected", "the client closed its connection")
         self._gone_after_ns = now - (self.capture.sent_ns or now)
-        for mirrored in self._started or ():
-            mirrored.censor(self._gone_after_ns)
+        for started in self._started or ():
+            if (mirrored := started()) is not None:
+                mirrored.censor(self._gone_after_ns)
         self.primary_ended()
 
     def never_reached(self) -> None:

@@ -7,7 +7,7 @@ Where a body cannot be read, whoever needs it is skipped: never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from shadow.body.change import NotServed, Wish, changes, greedy, sought
@@ -113,14 +113,15 @@ class Router:
         drawn = 0.0
         if self._by_conversation:
             drawn = yield from self._drawn(request, seen)
+        rates = request.rates or {arm.name: arm.sample for arm in arms}
         routes = []
         for arm in arms:
-            if arm.key == CONVERSATION and drawn >= arm.sample:
+            if arm.key == CONVERSATION and drawn >= rates[arm.name]:
                 routes.append(Route(arm, "not_sampled", ()))
             else:
                 routes.append((yield from _route(arm, path, seen, expanded=request.expanded)))
         if self._probed:
-            yield from self._probe(request, path, routes, seen)
+            yield from self._probe(request, path, routes, seen, rates)
         return routes
 
     def _read(self, request: Request, path: bytes) -> Steps[Seen]:
@@ -182,6 +183,7 @@ class Router:
         path: bytes,
         routes: list[Route],
         seen: Seen,
+        rates: Mapping[str, float],
     ) -> Steps[None]:
         """Once more without chance, to the control and the candidates, if it is drawn for."""
         more = greedy(path)
@@ -196,7 +198,7 @@ class Router:
             if copies:
                 made = yield from changes(scanner, found, arm.wish, path, more)
                 body, said = _made(scanner.body, made.edits, made.names, expanded=request.expanded)
-                probe = Copy(0, GREEDY, body, said, self._probed * _met(arm, sent))
+                probe = Copy(0, GREEDY, body, said, self._probed * _met(arm, sent, rates))
                 routes[n] = Route(arm, skipped, [*copies, probe])
 
 
@@ -215,12 +217,13 @@ class Conversations:
         return self._hash.of(tenant.encode(), begun)
 
 
-def _met(arm: Arm, sent: list[Arm]) -> float:
+def _met(arm: Arm, sent: list[Arm], rates: Mapping[str, float]) -> float:
     """The chance that an arm of the other role got what this arm got: rates nest within a key."""
+    mine = rates[arm.name]
     chances = (
-        min(1.0, other.sample / arm.sample) if other.key == arm.key else other.sample
+        min(1.0, rates[other.name] / mine) if other.key == arm.key else rates[other.name]
         for other in sent
-        if other.role != arm.role and other.sample and arm.sample  # a rate may change meanwhile
+        if other.role != arm.role and rates[other.name] and mine
     )
     return max(chances, default=1.0)
 

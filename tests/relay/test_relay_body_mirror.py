@@ -422,3 +422,29 @@ def test_whatever_a_body_holds(odd, coding):
         assert all(count >= len(odd) for count in told.values())
 
     passed()
+
+
+@in_loop
+async def test_a_conversation_is_drawn_for_by_the_rate_of_its_weight():
+    """A rate that falls while bodies come: who was to be drawn at the old one is, and weighs so."""
+    arm = {"key": "conversation", "sample": 1.0}
+    async with AsyncExitStack() as stack:
+        primary = await stack.enter_async_context(upstream(answering(OK)))
+        candidate = await stack.enter_async_context(upstream(answering(OK)))
+        stage = await stack.enter_async_context(
+            proxy(primary.url, {"fp8": {"url": candidate.url, **arm}})
+        )
+        users = [await stack.enter_async_context(client(stage.port)) for _ in range(30)]
+        for n, user in enumerate(users):
+            body = b'{"messages":[{"role":"user","content":"%d"}]}' % n
+            await user.write(chat(body)[:-1])
+        await until(lambda: stage.totals.open_streams == len(users))
+        mirror = stage.proxy.mirror
+        mirror.configure({"fp8": 0.01}, stage.proxy.config.limits)
+        await until(lambda: mirror.arms[0].sample == 0.01)
+        for user in users:
+            await user.write(b"}")
+            assert await user.exactly(len(OK)) == OK
+        await until(lambda: not stage.ledger.held)
+        weights = [each.weight for each in stage.publisher.exchanges if each.arm == "fp8"]
+        assert weights == [1.0] * len(users)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import tracemalloc
 
 from relay.raw import answering, client, in_loop, proxy, until, upstream
@@ -83,6 +85,29 @@ async def test_an_upload_in_crumbs_is_counted_as_it_comes():
             assert stage.ledger.balanced("fp8")
             assert not candidate.connections
         assert primary.connections[0].received == head + chunked
+
+
+@in_loop
+async def test_what_an_arm_has_captured_goes_when_it_is_published():
+    """Though the primary's stream lasts: `mirror_bytes` counts all that is held, and that is all."""
+    on = asyncio.Event()
+
+    async def slow(connection):
+        await connection.request()
+        await connection.write(OK[:-1])
+        await on.wait()
+        await connection.write(OK[-1:])
+
+    large = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000)
+    async with upstream(slow) as primary, upstream(answering(large)) as candidate:
+        async with proxy(primary.url, {"fp8": candidate.url}) as stage, client(stage.port) as user:
+            await user.write(chat(b'{"model":"m"}'))
+            await until(lambda: stage.ledger.counts.get(("fp8", "captured", "")))
+            gc.collect()
+            open_ = [each.arm for each in gc.get_objects() if isinstance(each, Capture)]
+            on.set()
+            assert await user.exactly(len(OK)) == OK
+        assert open_ == ["primary"]
 
 
 def test_an_answer_in_crumbs_weighs_what_is_counted():
