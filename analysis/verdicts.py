@@ -12,13 +12,13 @@ from analysis.accounting import Account
 from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
+from analysis.copies import PROBED, notes, of_probes, unprobed
 from analysis.counted import counted_pairs, loads
 from analysis.evidence import Contrast, samples
 from analysis.judge import Judgement, judge
 from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
 from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
-from analysis.probes import PROBED, notes, of_probes, unprobed
 from analysis.recent import recent
 from analysis.report.document import candidate_part
 from analysis.segments import explored
@@ -103,7 +103,7 @@ def judge_now(
         | unprobed(list(settings.policy.metrics), counted),
         changed=_changed(starts, settings.comparisons[candidate]),
         counted=counted,
-        notes=notes(counted),
+        notes=tuple(notes(candidate, reference, settings.copies, counted.probes)),
         rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
     )
     reported = (*REPORTED, *PROBED) if counted.probes else REPORTED

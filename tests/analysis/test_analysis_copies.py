@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.answers import report
+from analysis.copies import notes
 from analysis.evidence import Contrast, samples
 from analysis.look import Memory, look
 from analysis.policy import Policy
@@ -135,6 +136,8 @@ def test_copies_count_as_copies_on_both_sides_of_coverage(world):
     }  # fmt: skip
     assert part["coverage"] == pytest.approx(28 / 30)
     assert "28 pairs judged against primary, 3 copies of each request" in markdown(told)
+    assert any("fp8 gets 3 of each request and primary 1" in said for said in part["warnings"])
+    assert not list(notes("fp8", "control", {"fp8": 3, "control": 3}, 0))
 
 
 def test_stop_at_counts_requests(world):

@@ -1,10 +1,12 @@
-"""Greedy probes in the report: what they tell, and what is said of it. Pure.
+"""Greedy probes and further copies of a request: what a reader should know of them. Pure.
 
 A probe is a request that was sent once more at temperature 0 to candidate and control. The two
 answers are compared with each other, for quality alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 
 from analysis.case import Counted
 from analysis.metrics import metrics, split
@@ -19,9 +21,23 @@ ALONE = (
 NONE = "no greedy probe was compared: it takes `greedy_probe` and a control"
 
 
-def notes(counted: Counted) -> tuple[str, ...]:
-    """What a reader of their figures should know."""
-    return (ALONE,) if counted.probes else ()
+def notes(candidate: str, reference: str, copies: Mapping[str, int], probes: int) -> Iterator[str]:
+    """What to know beside the figures.
+
+    Args:
+        candidate: an arm.
+        reference: what it is compared with.
+        copies: how many of each request an arm gets, where it is more than one.
+        probes: greedy probes that were compared.
+    """
+    here, there = copies.get(candidate, 1), copies.get(reference, 1)
+    if here != there:
+        yield (
+            f"{candidate} gets {here} of each request and {reference} {there}: a further copy may "
+            "find its prompt in the cache, which shortens the time to the first token"
+        )
+    if probes:
+        yield ALONE
 
 
 def unprobed(names: list[str], counted: Counted) -> dict[str, str]:
