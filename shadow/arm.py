@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from shadow.spending import Spending
 
 JOINED_BYTES: Final = 64 * 1024
-"""A body below this is written together with its head."""
+"""A body below this is written together with its head; a larger one that was changed is sent in
+pieces, most of them views: while a copy waits, nothing of its body is held twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +229,8 @@ class ArmRequest:
         self.connection = connection
         is_head = self.capture.request.head.method == b"HEAD"
         connection.begin(self, self.capture, head=is_head, upgrade=False)
-        if len(body) == 1 and len(body[0]) < JOINED_BYTES:
-            connection.send(head + body[0], last=True)
+        if sum(map(len, body)) < JOINED_BYTES:
+            connection.send(b"".join((head, *body)), last=True)
         else:
             connection.send(head, last=False)
             for piece in body[:-1]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
 
 from shadow.arm import Arm, Shared
 from shadow.capture import CAPTURE_BYTES, Origin, Request, Side
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from shadow.config.operations import Limits
     from shadow.ports import Ports
     from shadow.relay.head import RequestHead
+
+TURN_NS: Final = 500_000
+"""So long at a time arms are started; one start takes 0.02 to 0.1 ms."""
 
 
 class Mirror:
@@ -97,7 +101,7 @@ class Mirror:
         self.weights: dict[str, float] = {}
         self._rates: Mapping[str, float] = {}
         self._set_rates()
-        self._ready: list[Plan] = []
+        self._ready: deque[Plan] = deque()
         self._routing: deque[Plan] = deque()
 
     def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
@@ -246,13 +250,20 @@ class Mirror:
         self._ready.append(plan)
 
     def _perform(self) -> None:
-        ready, self._ready = self._ready, []
-        for plan in ready:
+        """For half a millisecond: after a burst of requests it is the primary's turn again."""
+        ready, until_ns = self._ready, monotonic_ns() + TURN_NS
+        while ready:
+            plan = ready[0]
             try:
                 if not plan.perform():
                     self._look(plan)
             except Exception as error:  # noqa: BLE001 the other plans go on; this one is counted
                 self.failed(error, plan)
+            ready.popleft()
+            if monotonic_ns() > until_ns:
+                break
+        if ready:
+            asyncio.get_running_loop().call_soon(self._perform)
 
     def _look(self, plan: Plan) -> None:
         """Look at a body: at once for one step, where no other waits; as a rule that is all."""

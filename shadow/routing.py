@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from shadow.relay.head import RequestHead
     from shadow.sampling import Sampler
 
-WHOLE_BYTES: Final = 64 * 1024
-"""A changed body up to here is joined; a larger one is sent in pieces, without a copy of it."""
 GREEDY: Final = "greedy"
 
 
@@ -267,9 +265,4 @@ def _made(
     said = tuple(f"body:{name}" for name in names)
     if expanded:
         said = (*said, EXPANDED)
-    if not edits:
-        return None, said
-    pieces = applied(body, edits)
-    if sum(map(len, pieces)) <= WHOLE_BYTES:
-        pieces = [b"".join(pieces)]
-    return pieces, said
+    return (applied(body, edits) if edits else None), said

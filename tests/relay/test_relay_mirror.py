@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from relay.raw import answering, client, in_loop, proxy, until, upstream
 
+from shadow import mirror
 from shadow.subject import subject_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -489,6 +490,25 @@ async def test_an_arm_that_ended_before_the_disconnect_is_complete():
             await stage.publisher.wait_for(1)
         exchanges = await stage.publisher.wait_for(2)
         assert [e.transport for e in exchanges] == ["client_disconnected", "complete"]
+
+
+@in_loop
+async def test_a_burst_of_requests_leaves_the_loop_its_turns(monkeypatch):
+    """Arms are started for a bounded time, then what else is ready has its turn, and so on."""
+    monkeypatch.setattr(mirror, "TURN_NS", 0)
+    loop, seen = asyncio.get_running_loop(), []
+
+    class Ready:
+        def perform(self) -> bool:
+            loop.call_soon(lambda: seen.append("other"))
+            seen.append("plan")
+            return True
+
+    async with proxy("http://127.0.0.1:9", {"fp8": "http://127.0.0.1:9"}) as stage:
+        for _ in range(3):
+            stage.proxy.mirror.perform_soon(Ready())
+        await until(lambda: len(seen) == 6)
+    assert seen == ["plan", "other"] * 3
 
 
 @in_loop
