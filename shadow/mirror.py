@@ -6,22 +6,23 @@ client's stream goes on.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import deque
-from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shadow.arm import Arm, Shared
-from shadow.capture import CAPTURE_BYTES, Origin, Request, Side
+from shadow.arrivals import CAPTURE_BYTES
+from shadow.books import Books
 from shadow.config.choice import Inside
 from shadow.held import Held
 from shadow.plan import PRIMARY, Plan
+from shadow.plans import Plans
 from shadow.redact import path_of
 from shadow.relay.turns import Turns
-from shadow.routing import Conversations, Route, Router
-from shadow.sampling import CONVERSATION, HEADER, REQUEST, Sampler, new_pair_id
+from shadow.request import Request
+from shadow.routing import Conversations, Router
+from shadow.sampling import HEADER, REQUEST, Sampler, new_pair_id
 from shadow.selection import Denial, Selection, sole_value
+from shadow.side import Origin, Side
 from shadow.spending import spending
 from shadow.switch import Switch
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from shadow.config.operations import Limits
     from shadow.ports import Ports
     from shadow.relay.head import RequestHead
-
-TURN_NS: Final = 500_000
-"""So long at a time arms are started; one start takes 0.02 to 0.1 ms."""
 
 
 class Mirror:
@@ -86,6 +84,7 @@ class Mirror:
         self.selection = Selection(config.mirror_paths)
         self._exact, self._patterned = self.selection.exact, self.selection.patterned
         self.sampler = Sampler(config.experiment)
+        self.books = Books(ledger, self.arms, self.sampler)
         self._denial = None if config.tenants is None else Denial(config.tenants)
         self._by_request = all(arm.key == REQUEST for arm in self.arms)
         self.router = Router(
@@ -101,8 +100,7 @@ class Mirror:
         self.weights: dict[str, float] = {}
         self._rates: Mapping[str, float] = {}
         self._set_rates()
-        self._ready: deque[Plan] = deque()
-        self._routing: deque[Plan] = deque()
+        self.plans = Plans(self.failed)
 
     def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
         """What the mirror will do with this request; None when nothing, which is then counted."""
@@ -116,18 +114,18 @@ class Mirror:
         if odd or self._denial is not None or self.switch.skip:  # as a rule, nothing is to be said
             reason = self._skip_reason(head)
             if reason:
-                self.skip(self.arms, reason)
+                self.books.skip(reason)
                 return None
         pair_id = new_pair_id()
         chosen = self._chosen(pair_id) if self._by_request else self._chosen_by_keys(pair_id, head)
         if not chosen:
-            self.skip(self.arms, "not_sampled")
+            self.books.skip("not_sampled")
             return None
         if not self.held.room(CAPTURE_BYTES + max(head.length, 0)):
             if self.switch.skip:
-                self.skip(self.arms, "shadow_off")
+                self.books.skip("shadow_off")
             else:
-                self.drop(chosen, "memory", pair_id)
+                self.books.drop(chosen, "memory", pair_id)
             return None
         arrived_at = time.time_ns()
         request = Request(head, pair_id, arrived_at, self.ledger.opened(arrived_at))
@@ -188,103 +186,6 @@ class Mirror:
             return self.switch.skip
         return "body_too_large" if head.length > self.request_bytes else ""
 
-    def skip(self, arms: list[Arm], reason: str) -> None:
-        """Eligible and not meant for these arms, nor, then, for the primary's record."""
-        for name in (PRIMARY, *(arm.name for arm in arms)):
-            self.ledger.add(name, "eligible")
-            self.ledger.add(name, "skipped", reason)
-
-    def count_sampled(self, chosen: list[Arm]) -> None:
-        """Eligible, and meant for these arms."""
-        names = [(PRIMARY, "eligible", ""), (PRIMARY, "sampled", "")]
-        for arm in self.arms:
-            names += arm.sampled if arm in chosen else arm.not_sampled
-        self.ledger.add_all(names)
-
-    def count_routes(self, routes: list[Route], *, wanted: bool = False) -> None:
-        """Eligible; and each copy of an arm sampled, or the arm skipped. The primary's record is
-        wanted while there is one copy, or whatever becomes of the arms.
-        """
-        if len(routes) == len(self.arms) and all(len(route.copies) == 1 for route in routes):
-            self.count_sampled(self.arms)
-            return
-        copies = {route.arm.name: len(route.copies) for route in routes}
-        reasons = {route.arm.name: route.skipped for route in routes if not route.copies}
-        said = [reason for reason in reasons.values() if reason != "not_sampled"]
-        copies[PRIMARY] = int(wanted or any(copies.values()))
-        reasons[PRIMARY] = (*said, "not_sampled")[0]
-        names = []
-        for name in (PRIMARY, *(arm.name for arm in self.arms)):
-            count = copies.get(name, 0)
-            skipped = (name, "skipped", reasons.get(name, "not_sampled"))
-            names += [(name, "eligible", "")] * max(count, 1)
-            names += [(name, "sampled", "")] * count or [skipped]
-        self.ledger.add_all(names)
-
-    def meant(self, chosen: list[Arm], pair_id: str) -> list[Arm]:
-        """Those of `chosen` that count where nobody will know the conversation."""
-        drawn = 0.0 if self._by_request else self.sampler.draw(pair_id)
-        return [arm for arm in chosen if arm.key != CONVERSATION or drawn < arm.sample]
-
-    def count_off(self, chosen: list[Arm]) -> None:
-        """In a shadow-off window: meant for these arms; the primary's record alone is wanted."""
-        names = [(PRIMARY, "eligible", ""), (PRIMARY, "sampled", "")]
-        for arm in self.arms:
-            names += arm.left_out("shadow_off") if arm in chosen else arm.not_sampled
-        self.ledger.add_all(names)
-
-    def drop(self, chosen: list[Arm], reason: str, pair_id: str) -> None:
-        """Meant for these arms, and none gets it."""
-        meant = self.meant(chosen, pair_id)
-        if not meant:
-            self.skip(self.arms, "not_sampled")
-            return
-        self.count_sampled(meant)
-        for name in (PRIMARY, *(arm.name for arm in meant)):
-            self.ledger.add(name, "dropped", reason)
-
-    def perform_soon(self, plan: Plan) -> None:
-        """Start the arms once the loop has written what the primary was sent."""
-        if not self._ready:
-            asyncio.get_running_loop().call_soon(self._perform)
-        self._ready.append(plan)
-
-    def _perform(self) -> None:
-        """For half a millisecond: after a burst of requests it is the primary's turn again."""
-        ready, until_ns = self._ready, monotonic_ns() + TURN_NS
-        while ready:
-            plan = ready[0]
-            try:
-                if not plan.perform():
-                    self._look(plan)
-            except Exception as error:  # noqa: BLE001 the other plans go on; this one is counted
-                self.failed(error, plan)
-            ready.popleft()
-            if monotonic_ns() > until_ns:
-                break
-        if ready:
-            asyncio.get_running_loop().call_soon(self._perform)
-
-    def _look(self, plan: Plan) -> None:
-        """Look at a body: at once for one step, where no other waits; as a rule that is all."""
-        if self._routing or not plan.go_on():
-            self._routing.append(plan)
-            if len(self._routing) == 1:
-                asyncio.get_running_loop().call_soon(self._look_on)
-
-    def _look_on(self) -> None:
-        """One step of one body a turn of the loop, first come, first served."""
-        plan = self._routing[0]
-        try:
-            done = plan.go_on()
-        except Exception as error:  # noqa: BLE001 as above
-            self.failed(error, plan)
-            done = True
-        if done:
-            self._routing.popleft()
-        if self._routing:
-            asyncio.get_running_loop().call_soon(self._look_on)
-
     def failed(self, error: Exception, plan: Plan | None = None) -> None:
         """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""
         if plan is not None:
@@ -306,7 +207,7 @@ class Mirror:
 
     def shut_down(self) -> None:
         """Drop what is still open."""
-        for plan in (*self._ready, *self._routing):
+        for plan in self.plans:
             plan.give_up("shutdown")
         for arm in self.arms:
             arm.shut_down()

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from shadow.body.copy import AS_IT_CAME, Copy
-from shadow.capture import Capture, Request
+from shadow.capture import Capture
 from shadow.routing import NoRoom
 from shadow.switch import OFF
 
 if TYPE_CHECKING:
-    from shadow.arm import Arm, ArmRequest
+    from shadow.arm import Arm
+    from shadow.arm_request import ArmRequest
     from shadow.body.scan import Steps
     from shadow.mirror import Mirror
+    from shadow.request import Request
     from shadow.routing import Route
 
 PRIMARY: Final = "primary"
@@ -69,7 +71,7 @@ class Plan:
         if len(request.body) + more > mirror.request_bytes:
             self._settle()
             self._counted = True
-            mirror.skip(mirror.arms, "body_too_large")
+            mirror.books.skip("body_too_large")
             self._release()
             return False
         if not mirror.held.room(more):
@@ -94,7 +96,7 @@ class Plan:
             self.drop("switched_off")
             return
         self.settled = True
-        self._mirror.perform_soon(self)
+        self._mirror.plans.perform_soon(self)
 
     def perform(self) -> bool:
         """Send each arm its copy, then the primary's record may go, if it is ready; False where
@@ -110,9 +112,9 @@ class Plan:
         self._counted = True
         self._started = []
         if self._off:
-            mirror.count_off(self._arms)
+            mirror.books.off(self._arms)
         else:
-            mirror.count_sampled(self._arms)
+            mirror.books.sampled(self._arms)
         try:
             for arm in () if self._off else self._arms:
                 self._start(arm, AS_IT_CAME[0])
@@ -146,7 +148,7 @@ class Plan:
                 route._replace(skipped="shadow_off", copies=()) if route.copies else route
                 for route in routes
             ]
-        self._mirror.count_routes(routes, wanted=wanted)
+        self._mirror.books.routed(routes, wanted=wanted)
         if not wanted:
             self._forget()
             return
@@ -204,7 +206,7 @@ class Plan:
             return
         self._primary_ended = True
         if self._late:
-            self._mirror.perform_soon(self)
+            self._mirror.plans.perform_soon(self)
         elif self._started is not None:
             self._offer()
 
@@ -223,15 +225,15 @@ class Plan:
         if self.settled:  # a retry's connection failed: the arms have had their copy
             self.primary_ended()
             return
-        meant = self._mirror.meant(self._arms, self.request.pair_id)
+        meant = self._mirror.books.meant(self._arms, self.request.pair_id)
         if not meant:
             self.drop("primary_unreachable")
             return
         self.settled = self._counted = True
         if self._off:
-            self._mirror.count_off(meant)
+            self._mirror.books.off(meant)
         else:
-            self._mirror.count_sampled(meant)
+            self._mirror.books.sampled(meant)
             for arm in meant:
                 self._mirror.ledger.add(arm.name, "dropped", "primary_unreachable")
         self._started = []
@@ -249,9 +251,9 @@ class Plan:
             return
         self._counted = True
         if self._off:
-            self._mirror.skip(self._mirror.arms, "shadow_off")
+            self._mirror.books.skip("shadow_off")
         else:
-            self._mirror.drop(self._arms, reason, self.request.pair_id)
+            self._mirror.books.drop(self._arms, reason, self.request.pair_id)
         self._forget()
 
     @property

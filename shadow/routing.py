@@ -25,9 +25,9 @@ from shadow.selection import field_values, sole_value
 
 if TYPE_CHECKING:
     from shadow.arm import Arm
-    from shadow.capture import Request
     from shadow.held import Held
     from shadow.relay.head import RequestHead
+    from shadow.request import Request
     from shadow.sampling import Sampler
 
 GREEDY: Final = "greedy"

@@ -20,9 +20,9 @@ from shadow.redaction.strings import Counts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shadow.capture import Request
     from shadow.exchange import Headers
     from shadow.relay.answer import AnswerHead
+    from shadow.request import Request
     from shadow.wire import Moving
 
 UNDONE: Final = "x-shadow-content-encoding"

@@ -430,13 +430,13 @@ async def test_copies_that_wait_are_not_sent_once_mirroring_is_off(word):
 
 def stop_at_the_end(mirror, word: str) -> None:
     """The switch turns while the next request's copies wait."""
-    count = mirror.count_sampled
+    count = mirror.books.sampled
 
     def counted(chosen):
         count(chosen)
         mirror.switch = Stopped(mirror.switch, word)
 
-    mirror.count_sampled = counted
+    mirror.books.sampled = counted
 
 
 class Stopped:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from relay.raw import answering, client, in_loop, proxy, until, upstream
 
-from shadow import mirror
+from shadow import plans
 from shadow.subject import subject_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -495,7 +495,7 @@ async def test_an_arm_that_ended_before_the_disconnect_is_complete():
 @in_loop
 async def test_a_burst_of_requests_leaves_the_loop_its_turns(monkeypatch):
     """Arms are started for a bounded time, then what else is ready has its turn, and so on."""
-    monkeypatch.setattr(mirror, "TURN_NS", 0)
+    monkeypatch.setattr(plans, "TURN_NS", 0)
     loop, seen = asyncio.get_running_loop(), []
 
     class Ready:
@@ -506,7 +506,7 @@ async def test_a_burst_of_requests_leaves_the_loop_its_turns(monkeypatch):
 
     async with proxy("http://127.0.0.1:9", {"fp8": "http://127.0.0.1:9"}) as stage:
         for _ in range(3):
-            stage.proxy.mirror.perform_soon(Ready())
+            stage.proxy.mirror.plans.perform_soon(Ready())
         await until(lambda: len(seen) == 6)
     assert seen == ["plan", "other"] * 3
 
@@ -520,7 +520,8 @@ async def test_an_exception_in_mirror_code_stays_there():
                 proxy(primary.url, {"fp8": candidate.url}) as stage,
                 client(stage.port) as user,
             ):
-                setattr(stage.proxy.mirror, place, None)
+                mirror = stage.proxy.mirror
+                setattr(mirror.plans if place == "perform_soon" else mirror, place, None)
                 await user.write(chat())
                 assert await user.exactly(len(OK)) == OK
                 assert stage.totals.mirror_errors >= 1
