@@ -131,6 +131,21 @@ def _pending(client: Client, migrations: Sequence[Migration]) -> list[Migration]
     return [migration for migration in migrations if migration.name not in applied]
 
 
+def behind(client: Client) -> str | None:
+    """Which migrations the database still lacks, in one line; None: none.
+
+    A reader that meets an unknown column asks: a database that is being made has them soon.
+
+    Raises:
+        MigrationError, StoreUnavailable, StoreRefused: as `migrate` does.
+    """
+    with store_errors():
+        lacking = _pending(client, read_migrations(FOLDER))
+    if not lacking:
+        return None
+    return f"the store lacks {len(lacking)} migrations, {lacking[0].name} first: shadow migrate"
+
+
 def _apply(client: Client, migration: Migration, cluster: str | None) -> str:
     for statement in migration.statements:
         _run(client, statement, cluster)

@@ -29,6 +29,7 @@ USAGE = 2
 LOOK_AGAIN_S = 2.0
 NOT_MIGRATED = frozenset({60, 81})
 """ClickHouse's codes for an unknown table or database: nothing was collected yet."""
+NO_SUCH_COLUMN = frozenset({16, 47})
 
 
 def read_policy(config: Config) -> Policy:
@@ -250,7 +251,7 @@ def read_store(
 
     try:
         with store(config) as client, store_errors():
-            found = read(client)
+            found = _migrated(client, read)
     except StoreRefused as error:
         if error.code not in NOT_MIGRATED:
             raise
@@ -258,6 +259,23 @@ def read_store(
     except StoreError as error:
         return None, f"the store cannot be read: {error}"
     return found, "no verdict was written yet"
+
+
+def _migrated(
+    client: Client, read: Callable[[Client], dict[str, Any] | None]
+) -> dict[str, Any] | None:
+    """What `read` finds; a column that only a later migration makes is a store that is not ready."""
+    from collector.migrate import behind
+    from collector.store import StoreRefused, StoreUnavailable, store_errors
+
+    try:
+        with store_errors():
+            return read(client)
+    except StoreRefused as error:
+        lacking = behind(client) if error.code in NO_SUCH_COLUMN else None
+        if lacking is None:
+            raise
+        raise StoreUnavailable(lacking) from error
 
 
 def _deliver(text: str, output: Path | None) -> int:

@@ -232,6 +232,6 @@ def test_the_stream_away(tmp_path: Path) -> None:
                     figures = await asyncio.to_thread(tested.metrics)
                 dropped = sum(n for name, n in figures.items() if "shadow_dropped_total" in name)
                 held = figures["shadow_spooled_records"] + dropped
-                assert 0 < held <= 2 * sampled
+                assert 0 < held <= 2 * sampled + 60  # the accounting of each second waits too
 
     asyncio.run(scene())

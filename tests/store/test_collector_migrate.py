@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from collector.migrate import FOLDER, MigrationError, Retention, migrate, read_migrations
+from collector.migrate import FOLDER, MigrationError, Retention, behind, migrate, read_migrations
 from collector.store import StoreRefused, StoreUnavailable
 
 KEEP = Retention(bodies_s=7 * 86_400, measures_s=90 * 86_400)
@@ -56,6 +56,21 @@ def test_our_tables_come_into_being_once(client, database):
     assert expected | {"waivers", "events", "migrations"} <= tables(client, database)
     assert migrate(client, database, KEEP) == []
     assert client.database == database
+
+
+def test_a_store_that_is_being_made_is_told_from_a_fault(client, database, tmp_path):
+    """A database of the first five migrations lacks the others, by name; a whole one lacks none."""
+    early = tmp_path / "early"
+    early.mkdir()
+    for path in sorted(FOLDER.glob("*.sql"))[:5]:
+        shutil.copy(path, early)
+    migrate(client, database, KEEP, early)
+    said = behind(client)
+    assert said is not None
+    assert ", 0006_" in said
+    assert "shadow migrate" in said
+    migrate(client, database, KEEP)
+    assert behind(client) is None
 
 
 def test_retention_follows_the_configuration(client, database):
