@@ -264,7 +264,7 @@ def read_store(
 def _migrated(
     client: Client, read: Callable[[Client], dict[str, Any] | None]
 ) -> dict[str, Any] | None:
-    """What `read` finds; a column that only a later migration makes is a store that is not ready."""
+    """What `read` finds; without a column of a later migration the store is not ready."""
     from collector.migrate import behind
     from collector.store import StoreRefused, StoreUnavailable, store_errors
 

@@ -218,6 +218,7 @@ def test_the_stream_away(tmp_path: Path) -> None:
                 "bootstrap_servers": f"127.0.0.1:{broker.port}",
                 "spill": str(tmp_path / "spill"),
                 "spill_bytes": "1MiB",
+                "connect_timeout": "1s",
             }
             arms = {"well": {"url": well.url}}
             more = {"stream": {"kafka": kafka}, "limits": {"queue_bytes": "256KiB"}}
