@@ -57,7 +57,7 @@ def api(settings: Settings, connect: Connect, token: str = "") -> web.Applicatio
             why = "no verdict was written yet"
         except Exception as away:  # noqa: BLE001 whatever keeps us from the store, it is a hold
             found, why = None, f"the store cannot be read: {' '.join(str(away).split())[:300]}"
-        known = settings.candidates if name == settings.experiment else ()
+        known = settings.candidates if name == settings.experiment else None
         answer = gate(found, candidate, "json", why, known=known, experiment=name)
         if answer.code == USAGE:  # always a verdict: what cannot be answered holds
             held = {"experiment": name, "candidate": candidate, "verdict": "hold"}

@@ -11,6 +11,7 @@ from typing import Any, Literal
 EXIT = {"promote": 0, "reject": 1, "hold": 3}
 HOLD = EXIT["hold"]
 USAGE = 2
+NO_CANDIDATE = "no candidate is configured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ def gate(
     candidate: str | None = None,
     form: Literal["text", "json"] = "text",
     why_none: str = "no verdict was written yet",
-    known: Collection[str] = (),
+    known: Collection[str] | None = None,
     experiment: str | None = None,
 ) -> Answer:
     """From a stored report to the gate's answer.
@@ -38,11 +39,12 @@ def gate(
         candidate: which; required where there are several.
         form: the line is text, or JSON with the keys of the contract.
         why_none: the reason that is given where there is no report, or the candidate is not in it.
-        known: the experiment's candidates; without it, those of the report.
+        known: the experiment's candidates, which may be none; without it, those of the report.
         experiment: its name, for the answer where there is no report.
     """
     parts = report["candidates"] if report is not None else {}
-    names = list(known or parts)
+    names = list(parts if known is None else known)
+    why_none = NO_CANDIDATE if known is not None and not names else why_none
     if candidate is None and len(names) > 1:
         return Answer(USAGE, f"several candidates: say which with --candidate: {', '.join(names)}")
     name = candidate if candidate is not None else next(iter(names), None)

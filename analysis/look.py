@@ -96,7 +96,7 @@ def _build_closed(
         arm: begin(client, settings, arm, state.accounts.get(arm, Account()), now_ns)
         for arm in settings.arms
     }
-    if state.watermark_ns is None:
+    if state.watermark_ns is None or not starts:
         return 0
     earliest = min(start.start_ns for start in starts.values())
     from_ns = earliest if whole else max(earliest, memory.watermark_ns - LOOK_BACK_NS)

@@ -22,6 +22,7 @@ from clickhouse_connect.driver.exceptions import (
 )
 
 from analysis.evidence import Rewritten
+from analysis.gate import NO_CANDIDATE
 from analysis.look import Memory, look
 from analysis.settings import Settings
 
@@ -92,6 +93,8 @@ def run(
         stop = _signalled()
         os.nice(NICE)
     log.info("started", experiment=settings.experiment, candidates=list(settings.candidates))
+    if not settings.candidates:
+        log.warning("nothing to judge", reason=NO_CANDIDATE)
     memory, failures, refusals = Memory(), 0, 0
     status = status or Status()
     client: Client | None = None

@@ -33,6 +33,8 @@ def markdown(report: Tree) -> str:
         lines += [TAPPED, ""]
     for name, part in report["candidates"].items():
         lines += _candidate(name, part)
+    if not report["candidates"]:
+        lines += ["No candidate is configured, or none was judged yet.", ""]
     lines += interactions(report.get("factors", []))
     lines += answers(report.get("answered", {}))
     lines += _cost(report.get("cost", {}))

@@ -37,7 +37,7 @@ def judge(path: Path, policy_path: Path | None, candidate: str | None, form: str
         candidate,
         "json" if empty and form == "json" else "text",
         "no data yet",
-        known=tuple(file.candidates),
+        known=tuple(file.candidates) or None,
         experiment=path.stem,
     )
     if answer.code == USAGE or empty:

@@ -47,6 +47,8 @@ def waive(
 
 def _candidate(config: Config, candidate: str | None) -> str:
     names = list(config.candidates)
+    if not names:
+        raise click.UsageError("no candidate is configured")
     if candidate is None and len(names) != 1:
         raise click.UsageError(
             f"several candidates: say which with --candidate: {', '.join(names)}"
