@@ -62,12 +62,14 @@ def live(mirror: Mirror, config: Config, path: Path | None) -> Iterator[None]:
     watcher.first_look()
     switch.unseen = watcher.stuck
     mirror.tick(monotonic_ns())
+    before = signal.getsignal(signal.SIGHUP)
     loop.add_signal_handler(signal.SIGHUP, watcher.reload)
     watcher.start()
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, before)  # not the default: a drain's records still go out
         watcher.stop()
 
 

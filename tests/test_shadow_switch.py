@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -537,6 +538,23 @@ async def test_a_changed_file_and_sighup(tmp_path):
             put(0.25)
             os.kill(os.getpid(), 1)
             await until(lambda: arm.sample == 0.25)
+
+
+@in_loop
+async def test_a_sighup_during_the_last_records_ends_nobody(tmp_path):
+    """`shadow proxy` ignores it until it listens to it, and again once it does no more."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with (
+            upstream(answering(OK)) as primary,
+            proxy(primary.url, {"fp8": "http://127.0.0.1:9"}) as stage,
+        ):
+            with steered(stage, tmp_path):
+                assert signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 # windows, in the proxy
