@@ -15,6 +15,7 @@ import yaml
 from shadow.cli.settings import collector_settings
 from shadow.config import Config, ConfigError, masked
 from shadow.config.consistency import consistent
+from shadow.config.files import EVERY, files_usable
 from shadow.supervise import SUPERVISED, Service, supervise
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def show_config(config: Config) -> int:
     """Print it resolved, as YAML that loads again but for its masked secrets.
 
     Raises:
-        ConfigError: a mistake in the policy that it names.
+        ConfigError: a mistake in the policy that it names, or a file that cannot be used.
     """
     from shadow.cli.reading import read_policy
 
     read_policy(config)
+    files_usable(config, *EVERY)
     click.echo(yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True), nl=False)
     for line in _parts(config):
         click.echo(f"# {line}")
@@ -64,7 +66,8 @@ def up(path: Path, config: Config) -> int:
     and judged, then the collector ends, and the store with it.
 
     Raises:
-        ConfigError: two processes would listen on one port, or a mistake in the policy.
+        ConfigError: two processes would listen on one port, a mistake in the policy, or a file
+            that cannot be used.
     """
     from shadow.cli.planning import parity_warnings
     from shadow.cli.reading import read_policy
@@ -74,6 +77,7 @@ def up(path: Path, config: Config) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     read_policy(config)  # a mistake in it stops the start, not the analysis alone
+    files_usable(config, *EVERY)
     for warning in parity_warnings(config):
         click.echo(f"shadow: warning: {warning}", err=True)
     private()
@@ -88,7 +92,12 @@ def up(path: Path, config: Config) -> int:
 
 
 def proxy(path: Path, config: Config, worker: int | None) -> int:
-    """One worker in this process, or several under a supervisor."""
+    """One worker in this process, or several under a supervisor.
+
+    Raises:
+        ConfigError: see `shadow.proxy.run`; a file cannot be used.
+    """
+    files_usable(config, "upstreams", "stream")
     if worker is None and config.workers > 1:
         return supervise(_workers(path, config))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is heard: a worker is not ended by it
@@ -99,7 +108,12 @@ def proxy(path: Path, config: Config, worker: int | None) -> int:
 
 
 def collect(config: Config) -> int:
-    """The collector in this process."""
+    """The collector in this process.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    files_usable(config, "stream", "store", "tokenizers")
     from collector.service import run
     from collector.status import Status
     from shadow.cli.health import collector_health
@@ -113,7 +127,12 @@ def collect(config: Config) -> int:
 
 
 def analyze(config: Config) -> int:
-    """The analysis in this process."""
+    """The analysis in this process.
+
+    Raises:
+        ConfigError: a mistake in the policy, or a file that cannot be used.
+    """
+    files_usable(config, "store")
     from analysis.api import api
     from analysis.service import Status, run
     from analysis.stopping import stopper
@@ -143,7 +162,12 @@ def analyze(config: Config) -> int:
 
 
 def measure(config: Config) -> int:
-    """The process that measures, of this host's proxies."""
+    """The process that measures, of this host's proxies.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    files_usable(config, "stream", "tokenizers")
     from collector.measuring import run
     from shadow.cli.settings import measure_settings
 

@@ -6,23 +6,43 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from shadow.config.kafka import KafkaStream
-from shadow.config.units import Address, ByteSize, Duration, Listen
+from shadow.config.units import Address, Duration, Listen, SomeBytes, SomeTime
 from shadow.config.words import Name, Part, Url
 
 Kept = Annotated[Duration, Field(ge=3600.0, le=20 * 365 * 86400.0)]
 """An hour to twenty years: the store reckons the end of a row in 32-bit seconds."""
 
 
+_ENGINES = frozenset({"system", "information_schema"})
+
+
+def _database(value: str) -> str:
+    if value in _ENGINES:
+        raise ValueError(f"{value} is the engine's own; choose another name, such as shadow")
+    return value
+
+
+def _served_database(value: str) -> str:
+    if value == "default":
+        raise ValueError(
+            "default is the engine's own and cannot be served; choose another name, such as shadow"
+        )
+    return value
+
+
+Database = Annotated[Name, AfterValidator(_database)]
+
+
 class EmbeddedStream(Part):
     """The embedded log: SQLite files in a folder."""
 
     embedded: Path
-    max_bytes: ByteSize = 4 * 2**30
+    max_bytes: SomeBytes = 4 * 2**30
     """All files of one worker together; a full log refuses, counted `log_full`."""
-    max_age: Duration = 7 * 86400.0
+    max_age: SomeTime = 7 * 86400.0
     """Records that were read stay this long at most."""
 
 
@@ -31,7 +51,7 @@ class EmbeddedStore(Part):
 
     embedded: Path
     listen: Listen = Address("127.0.0.1", 8123)
-    database: Name = "shadow"
+    database: Annotated[Database, AfterValidator(_served_database)] = "shadow"
     user: str = "default"
     password: str = ""
 
@@ -40,7 +60,7 @@ class ClickHouse(Part):
     """A ClickHouse server, by HTTP. The password only as ${NAME}."""
 
     url: Url
-    database: Name = "shadow"
+    database: Database = "shadow"
     user: str = "default"
     password: str = ""
     ca: Path | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from shadow.config.units import ByteSize, Duration, parse_address
+from shadow.config.units import Duration, SomeBytes, SomeTime, parse_address
 
 if TYPE_CHECKING:
     from shadow.stream.kafka import KafkaSettings
@@ -65,7 +65,7 @@ class Kafka(_Model):
     """As many collectors can share the work."""
     replication_factor: int | None = Field(default=None, ge=1)
     """Without it, the brokers' default."""
-    retention: Duration = 7 * 86400.0
+    retention: SomeTime = 7 * 86400.0
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
     tls: KafkaTls | None = None
     """Without it, connections are plain."""
@@ -78,8 +78,17 @@ class Kafka(_Model):
     """A batch that is not acknowledged by then waits in `spill`."""
     spill: Path = Path("data/spill")
     """Where records wait while Kafka is away."""
-    spill_bytes: ByteSize = 2**30
+    spill_bytes: SomeBytes = 2**30
     """Of each worker; beyond it, dropped `log_full`."""
+
+    @model_validator(mode="after")
+    def _topics_differ(self) -> Self:
+        if self.topic == self.dead_letter_topic:
+            raise ValueError(
+                f"dead_letter_topic: {self.topic} is topic too: each dead letter would be read as a"
+                " record, and become one again; each needs its own"
+            )
+        return self
 
     @model_validator(mode="after")
     def _login_is_whole(self) -> Self:

@@ -69,7 +69,7 @@ class Config(Part):
     """Proxy processes that share the port (SO_REUSEPORT)."""
     state: Path = Path("data/state")
     """Counters that survive kill -9."""
-    mirror_paths: list[MirrorPath] = list(PATHS)
+    mirror_paths: Annotated[list[MirrorPath], Field(min_length=1)] = list(PATHS)
     """METHOD /PATH, POST where none stands, `*` for one segment; the query does not count."""
     tenants: Tenants | None = None
     """Whose requests are never copied."""

@@ -7,32 +7,32 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from shadow.config.units import Address, ByteSize, Duration, Listen
+from shadow.config.units import Address, ByteSize, Listen, SomeBytes, SomeTime
 from shadow.config.words import Part, Url
 
 
 class Limits(Part):
     """Every bound that a user could meet."""
 
-    request_bytes: ByteSize = 8 * 2**20
+    request_bytes: SomeBytes = 8 * 2**20
     """Larger requests are relayed, not mirrored: skipped `body_too_large`."""
-    answer_bytes: ByteSize = 8 * 2**20
+    answer_bytes: SomeBytes = 8 * 2**20
     """An answer's captured head."""
     answer_tail: ByteSize = 64 * 2**10
     """An answer's captured end, beyond `answer_bytes`."""
-    queue_bytes: ByteSize = 64 * 2**20
+    queue_bytes: SomeBytes = 64 * 2**20
     """Captures that wait for the stream; beyond it, dropped `queue_full`."""
-    mirror_bytes: ByteSize = 256 * 2**20
+    mirror_bytes: SomeBytes = 256 * 2**20
     """All that the mirror holds: bodies for arms, open captures, the queue; beyond it `memory`."""
     bad_records: int = Field(default=50, ge=0, le=1000)
     """So many of the last 1,000 records, and over half, being bad stop the collector; 0: never."""
-    header_bytes: ByteSize = 64 * 2**10
+    header_bytes: SomeBytes = 64 * 2**10
     """All fields of one head; beyond it 431."""
-    head_timeout: Duration = 60.0
+    head_timeout: SomeTime = 60.0
     """From a head's first byte to its last; beyond it 408."""
-    client_idle: Duration = 2 * 3600.0
+    client_idle: SomeTime = 2 * 3600.0
     """A client's connection without a request is closed after this: beyond Envoy's hour."""
-    upload_wait: Duration = 60.0
+    upload_wait: SomeTime = 60.0
     """A body that comes slower is relayed, and not mirrored: dropped `request_incomplete`."""
 
 

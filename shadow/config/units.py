@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 _SIZES = {
     "": 1,
@@ -68,6 +68,10 @@ def show_duration(value: float) -> str:
 
 ByteSize = Annotated[int, BeforeValidator(parse_bytes), PlainSerializer(show_bytes)]
 Duration = Annotated[float, BeforeValidator(parse_duration), PlainSerializer(show_duration)]
+SomeBytes = Annotated[ByteSize, Field(gt=0)]
+"""A size that means nothing at 0: as a bound it would let nothing through."""
+SomeTime = Annotated[Duration, Field(gt=0)]
+"""A duration that means nothing at 0: as a deadline it would have passed at once."""
 
 
 @dataclass(frozen=True, slots=True)

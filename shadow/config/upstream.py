@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from shadow.config.body import ModelName, Params
 from shadow.config.bounds import ArmLimits, Breaker, BreakerOrOff, Price
 from shadow.config.choice import SamplingKey
-from shadow.config.units import Duration
+from shadow.config.units import SomeTime
 from shadow.config.words import HeaderName, HeaderValue, Part, Url
 
 
@@ -37,8 +37,8 @@ class Upstream(Part):
     replicas: int | None = Field(default=None, ge=1)
     """How many engine replicas serve it; loads are compared by replica where it is stated."""
     tls: Tls = Tls()
-    connect_timeout: Duration = 5.0
-    idle_timeout: Duration = 4.0
+    connect_timeout: SomeTime = 5.0
+    idle_timeout: SomeTime = 4.0
     """An idle connection is closed after this; below the 5 s at which uvicorn closes."""
 
 
@@ -63,7 +63,7 @@ class Primary(Upstream):
     """Tapped only."""
     allow_external: bool = False
     """Tapped only: whether it may live outside of `networks`."""
-    deadline: Duration = 120.0
+    deadline: SomeTime = 120.0
     """Tapped only: over the wait in the proxy plus the whole answer."""
     concurrency: int = Field(default=200, ge=1)
     """Tapped only: open requests of the replica; one more is dropped and counted."""
@@ -99,7 +99,7 @@ class Arm(Upstream):
     headers: HeaderChanges = HeaderChanges()
     factors: dict[str, str] = {}
     """What this arm tries out, in words; part of a comparison's identity."""
-    deadline: Duration = 120.0
+    deadline: SomeTime = 120.0
     """Over the wait in the proxy plus the whole stream."""
     concurrency: int = Field(default=200, ge=1)
     """Open requests of this arm alone; one more is dropped and counted."""
