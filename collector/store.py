@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,13 @@ from urllib.parse import urlsplit
 
 import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
+from clickhouse_connect.driver.httpclient import HttpClient
+from urllib3 import Timeout
 from urllib3.exceptions import HTTPError
 
 from collector import cluster
 from collector.folder import EXTRA, locked_by
+from collector.wording import no_clickhouse, not_reached, overloaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +74,6 @@ UNAVAILABLE_CODES = frozenset(
         999,  # KEEPER_EXCEPTION
     }
 )
-_STATUS = re.compile(r"HTTP status (\d{3})")
 
 
 class StoreError(Exception):
@@ -96,6 +97,13 @@ class StoreRefused(StoreError):
         self.message = message
 
 
+class NotClickHouse(StoreRefused):
+    """Somebody else answers at the URL."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(None, message)
+
+
 @dataclass(frozen=True)
 class StoreSettings:
     """Where the store is. `database` None: the server's own default, for creating ours."""
@@ -109,36 +117,41 @@ class StoreSettings:
     cluster: str | None = None
     """The cluster over which its tables are distributed."""
     connect_timeout_s: int = 10
+    greet_timeout_s: int = 10
+    """For the first answers, by which a store that is stopped or is none shows itself."""
     timeout_s: int = 300
+    """For each later answer."""
 
 
 @contextmanager
-def store_errors() -> Iterator[None]:
+def store_errors(url: str = "") -> Iterator[None]:
     """Translate the client library's exceptions, here and nowhere else.
 
     Raises:
         StoreUnavailable: a bad world.
-        StoreRefused: a bad value or statement.
+        StoreRefused: a bad value or statement; NotClickHouse: the answer of somebody else.
     """
     try:
         yield
     except StoreError:
         raise
     except (ClickHouseError, HTTPError, OSError) as error:
-        raise translated(error) from error
+        raise translated(error, url) from error
 
 
-def translated(error: Exception) -> StoreError:
-    """The one of our two exceptions that a foreign one means; its text on one line."""
+def translated(error: Exception, url: str = "") -> StoreError:
+    """The one of our exceptions that a foreign one means; its text on one line."""
     message = " ".join(str(error).split()) or type(error).__name__
     code = error.code if isinstance(error, Error) else None
     if code is not None:
         world = code in UNAVAILABLE_CODES
-    else:
-        world = not isinstance(error, ClickHouseError) or isinstance(error, OperationalError)
-        status = _STATUS.search(message)
-        world = world or (status is not None and (status[1] >= "500" or status[1] == "429"))
-    return StoreUnavailable(message) if world else StoreRefused(code, message)
+        return StoreUnavailable(message) if world else StoreRefused(code, message)
+    if away := overloaded(error):
+        return StoreUnavailable(away)
+    if other := no_clickhouse(error, url):
+        return NotClickHouse(other)
+    world = not isinstance(error, ClickHouseError) or isinstance(error, OperationalError)
+    return StoreUnavailable(not_reached(error) or message) if world else StoreRefused(None, message)
 
 
 def connect(settings: StoreSettings) -> Client:
@@ -147,14 +160,14 @@ def connect(settings: StoreSettings) -> Client:
     Threads may share it: it asks for no session. Close it when done.
 
     Raises:
-        StoreUnavailable, StoreRefused: as `store_errors` says.
+        StoreUnavailable, StoreRefused, NotClickHouse: as `store_errors` says.
         ValueError: the URL is none.
     """
     parts = urlsplit(settings.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"store url: not http(s)://HOST[:PORT]: {settings.url}")
-    with store_errors():
-        return clickhouse_connect.get_client(
+    with store_errors(settings.url):
+        client = clickhouse_connect.get_client(
             interface=parts.scheme,
             host=parts.hostname,
             port=parts.port or (8443 if parts.scheme == "https" else 8123),
@@ -164,11 +177,14 @@ def connect(settings: StoreSettings) -> Client:
             database=settings.database or "__default__",
             settings=CLIENT_SETTINGS | (cluster.SETTINGS if settings.cluster else {}),
             connect_timeout=settings.connect_timeout_s,
-            send_receive_timeout=settings.timeout_s,
+            send_receive_timeout=settings.greet_timeout_s,
             autogenerate_session_id=False,
             dedicated_pool=True,
             ca_cert=str(settings.ca) if settings.ca else None,
         )
+    assert isinstance(client, HttpClient)
+    client.timeout = Timeout(connect=settings.connect_timeout_s, read=settings.timeout_s)
+    return client
 
 
 def open_folder(folder: Path, database: str | None = "shadow") -> Client:
@@ -181,7 +197,7 @@ def open_folder(folder: Path, database: str | None = "shadow") -> Client:
         StoreRefused: the database is not in it.
     """
     if not folder.is_dir():
-        raise StoreUnavailable(f"no store at {folder}: nothing was collected there yet")
+        raise StoreUnavailable(f"no store at {folder.absolute()}: nothing was collected there yet")
     try:
         with store_errors():
             return clickhouse_connect.get_client(
