@@ -1,32 +1,95 @@
 """The console entry. Only the standard library before the guard: a broken install is exit 70,
 never a status that a rollout could take for a verdict.
+
+Rules:
+1. What stdout did not take whole is 70, whatever the verdict was: 0 and 1 are said only after it.
+2. What stderr does not take changes no status: a mistake is 2 though nobody reads its line.
+3. Nothing but the command line's own return is a 0 or a 1.
+4. What serves goes on without a reader of its log.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from typing_extensions import Buffer
 
 UNCAUGHT = 70
 INTERRUPTED = 130
+SERVING = frozenset({"up", "proxy", "collect", "measure", "analyze", "engine-sim"})
+"""Commands whose stdout is a log."""
 
 
 def main() -> None:
     """Run the command line; the exit status is documented in docs/operations.md."""
+    _open_streams()
+    status = _status()
+    sys.exit(status if _taken() else UNCAUGHT)
+
+
+def _status() -> int:
     try:
         from shadow.cli.commands import run
 
-        status = run(sys.argv[1:])
+        return run(sys.argv[1:])
     except KeyboardInterrupt:
-        status = INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe left; nothing more can be said
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    except SystemExit:
-        raise
+        return INTERRUPTED
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) and left.code > 1 else UNCAUGHT
     except BaseException:  # noqa: BLE001 the last guard
-        traceback.print_exc()
-        sys.stderr.write("shadow: this is a fault of shadow itself; see the lines above\n")
-        status = UNCAUGHT
-    sys.exit(status)
+        if _taken():
+            traceback.print_exc()
+            sys.stderr.write("shadow: this is a fault of shadow itself; see the lines above\n")
+        return UNCAUGHT
+
+
+class _Deaf(io.FileIO):
+    """A descriptor that takes what it can; the rest is lost without an error."""
+
+    def write(self, text: Buffer, /) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            return memoryview(text).nbytes
+
+
+def _open_streams() -> None:
+    """A stdout that keeps what it could not write, and fails where it was closed; a deaf stderr."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: or the next file that is opened would be written to
+            os.open(os.devnull, os.O_RDONLY)
+    kind = _Deaf if SERVING.intersection(sys.argv[1:2]) else io.FileIO
+    sys.stdout = _stream(kind(1, "w", closefd=False), sys.stdout, at_once=_at_once())
+    sys.stderr = _stream(_Deaf(2, "w", closefd=False), sys.stderr, at_once=True)
+
+
+def _at_once() -> bool:
+    return os.isatty(1) or bool(os.environ.get("PYTHONUNBUFFERED"))
+
+
+def _stream(into: io.FileIO, was: TextIO | None, *, at_once: bool) -> TextIO:
+    """Buffered, even by PYTHONUNBUFFERED: without a buffer, half a write is no error."""
+    encoding = was.encoding if was is not None else "utf-8"
+    buffer = io.BufferedWriter(into)
+    return io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=at_once)
+
+
+def _taken() -> bool:
+    """Whether stdout has all that was written to it; if not, what is left is given up."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more at its end
+        why = getattr(error, "strerror", None) or error
+        sys.stderr.write(f"shadow: what was to be said could not be written: {why}\n")
+        return False
+    return True
