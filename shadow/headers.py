@@ -33,7 +33,7 @@ CREDENTIALS: Final = frozenset(
 """The last two name an account, which the arm's own key does not belong to."""
 _SECRET: Final = re.compile(
     r"auth|api-?key|access-?key|-key$|token|secret|cookie|jwt|oidc|saml|bearer|passw|credential"
-    r"|signature|client-?cert|principal"
+    r"|signature|client-?cert|principal|csrf|xsrf|(?:^|-)(?:key|sig|hmac|pat|pwd|sid|creds?)(?:-|$)"
 )
 """Whatever else is a credential by its name: gateways invent new ones."""
 STEERING: Final = frozenset(
@@ -65,6 +65,18 @@ STEERING: Final = frozenset(
 )
 """An engine or its router takes them as ids, routes, ranks or sessions: of another deployment they
 are wrong. Of vLLM, Dynamo, SGLang's gateway, llm-d and Gateway API's inference extension, Envoy."""
+ADDRESSES: Final = frozenset(
+    {
+        "referer",
+        "x-envoy-original-path",
+        "x-forwarded-uri",
+        "x-forwarded-url",
+        "x-original-uri",
+        "x-original-url",
+        "x-rewrite-url",
+    }
+)
+"""They repeat an address as it was before a gateway changed it, with the keys in its query."""
 _STEERS: Final = re.compile(
     r"^x-(?:gateway-(?:destination|inference|model)|smg|dynamo|prefill(?:er)?|decoder?|encoder?"
     r"|worker|kv|dp|data-parallel)-"
@@ -87,7 +99,7 @@ _REBUILT: Final = frozenset(
         "x-shadow-arm",
     }
 )
-_NEVER: Final = CREDENTIALS | STEERING | DIGESTS
+_NEVER: Final = CREDENTIALS | STEERING | DIGESTS | ADDRESSES
 MARK: Final = "x-shadow-arm"
 _KNOWN_NAMES: Final = 4096
 

@@ -15,14 +15,18 @@ SECRETS: Final = frozenset(
         b"apikey",
         b"auth",
         b"auth-token",
+        b"authkey",
         b"authorization",
+        b"bearer",
         b"client-secret",
         b"code",
         b"credential",
         b"credentials",
+        b"hmac",
         b"id-token",
         b"jwt",
         b"key",
+        b"pass",
         b"passwd",
         b"password",
         b"pwd",
@@ -51,6 +55,8 @@ MAX_PARAMETERS: Final = 256
 """A query of more is not looked through on the loop: nothing of it travels."""
 ALL: Final = "*"
 _SEPARATOR: Final = re.compile(rb"([&;])")
+_HUMP: Final = re.compile(rb"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN: Final = bytes.maketrans(b"_.", b"--")
 
 
 def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
@@ -64,8 +70,8 @@ def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
     gone: list[str] = []
     kept: list[bytes] = []
     for at in range(0, len(parts), 2):
-        name = _plain(parts[at])
-        if name in SECRETS or _ends_secretly(name):
+        name = _secret(parts[at])
+        if name:
             gone.append(name.decode("latin-1"))
         else:
             kept += parts[at - 1 : at + 1] if kept else parts[at : at + 1]
@@ -74,13 +80,19 @@ def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
     return (path + b"?" + b"".join(kept) if kept else path), gone
 
 
-def _ends_secretly(name: bytes) -> bool:
-    dash = name.rfind(b"-")
-    return dash >= 0 and _SECRET.fullmatch(name, dash) is not None
-
-
-def _plain(parameter: bytes) -> bytes:
+def _secret(parameter: bytes) -> bytes:
+    """The name of a secret, in small letters and with dashes; empty for any other parameter."""
     name = parameter.partition(b"=")[0]
     if b"%" in name or b"+" in name:
         name = unquote_to_bytes(name.replace(b"+", b" "))
-    return name.strip().lower().replace(b"_", b"-")
+    name = name.partition(b"[")[0].strip(b" \t\r\n\0")  # a[] and a[0] are a list's
+    plain = name.lower().translate(_BETWEEN)
+    if plain in SECRETS or _ends_secretly(plain):
+        return plain
+    humps = _HUMP.sub(b"-", name).lower().translate(_BETWEEN)
+    return humps if humps in SECRETS or _ends_secretly(humps) else b""
+
+
+def _ends_secretly(name: bytes) -> bool:
+    dash = name.rfind(b"-")
+    return dash >= 0 and _SECRET.fullmatch(name, dash) is not None

@@ -7,6 +7,8 @@ watches the kill switch hangs (a mount that is gone), that counts as unreadable:
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,13 +41,25 @@ def kill_reason(path: Path) -> str:
     It is read by its path each time, so links that are swapped (a ConfigMap's) are followed.
     """
     try:
-        with path.open("rb") as file:
-            said = file.read(MOST_KILL_BYTES).decode("utf-8", "replace").strip()
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return f"{path} cannot be read: it is no file"
+            read = file.read(MOST_KILL_BYTES + 1)
     except FileNotFoundError:
+        if path.is_symlink():
+            return f"{path} leads nowhere"
         return "" if path.parent.is_dir() else f"{path.parent} is missing"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror or error}"
+    if len(read) > MOST_KILL_BYTES:
+        return f"{path} is longer than {MOST_KILL_BYTES} bytes"
+    said = read.decode("utf-8", "replace").strip()
     return "" if said.lower() in _OFF else f"{path} says {said.splitlines()[0][:60]!r}"
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opened so that a pipe without a writer does not hold the thread for good."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def stamp(path: Path) -> tuple[int, ...] | None:

@@ -179,6 +179,27 @@ def test_what_cannot_be_read_stops(tmp_path):
     assert "cannot be read" in kill_reason(tmp_path / "folder")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert "cannot be read" in kill_reason(tmp_path / "loop")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    assert "leads nowhere" in kill_reason(tmp_path / "link")
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_pipe_does_not_hold_the_watch(tmp_path, opened):
+    """It is no file, with a writer or without: said at once, and forgotten when it has gone."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDWR) if opened else None
+    assert "no file" in kill_reason(path)
+    if end is not None:
+        os.close(end)
+    path.unlink()
+    assert kill_reason(path) == ""
+
+
+def test_a_word_behind_many_blanks_stops(tmp_path):
+    """What is too long to be read says something."""
+    (tmp_path / "kill").write_text(" " * 4096 + "on")
+    assert "longer" in kill_reason(tmp_path / "kill")
 
 
 def mount(folder: Path, text: str, version: str) -> None:

@@ -34,6 +34,7 @@ STATEFUL: Final = frozenset(
         b"completion_window",
         b"requests",
         b"mcp_servers",
+        b"tool_resources",
     }
 )
 """At the top level, with any value but null and false; `requests` and the two before it are
@@ -73,11 +74,13 @@ _PATHS: Final = re.compile(
     rb"|fine_tuning|responses/[^/]+)(?:/|$)"
 )
 _FILE: Final = "file_id"
-_OF_TOOLS: Final = ("vector_store_ids", "server_url", "connector_id")
+_OF_TOOLS: Final = ("vector_store_ids", "container", "server_url", "connector_id")
 """The last two are MCP's: whose tools are called, with the client's own token beside them."""
+_ITEM: Final = "item_reference"
+"""The type of an input's item that stands for one of an earlier answer, by its id."""
 _NESTED: Final = {
     b"messages": (_FILE,),
-    b"input": (_FILE,),
+    b"input": (_FILE, _ITEM),
     b"system": (_FILE,),
     b"tools": _OF_TOOLS,
     b"nvext": ("session_control",),
@@ -94,7 +97,7 @@ def _any_spelling(names: tuple[str, ...]) -> re.Pattern[bytes]:
 
 
 _SPELLED: Final = {key: _any_spelling(names) for key, names in _NESTED.items()}
-_ANY_NAME: Final = re.compile(rb"\x00|" + _any_spelling((*NAMES, _FILE, *_OF_TOOLS)).pattern)
+_ANY_NAME: Final = re.compile(rb"\x00|" + _any_spelling((*NAMES, _FILE, _ITEM, *_OF_TOOLS)).pattern)
 """Also NUL: some servers take UTF-16, where a name would look otherwise."""
 _LONGEST: Final = 6 * 32
 """No name is longer, with each character escaped."""
@@ -107,11 +110,13 @@ def stateful_path(path: bytes) -> bool:
 
 
 def stateful_tree(tree: dict[str, Any]) -> bool:
-    """Whether messages or tools point at files; for a body that was parsed anyway."""
+    """Whether messages, tools or a prompt point at state; for a body that was parsed anyway."""
     for key in ("messages", "input", "system"):
         items = tree.get(key)
         if items.__class__ is list and _refers(items):
             return True
+    if tree.get("prompt").__class__ is dict:  # of responses: the id of a template
+        return True
     tools = tree.get("tools")
     return tools.__class__ is list and any(
         tool.__class__ is dict and not tool.keys().isdisjoint(_OF_TOOLS) for tool in tools
@@ -129,7 +134,7 @@ def _refers(items: list[Any]) -> bool:
 
 
 def _part_refers(part: dict[str, Any]) -> bool:
-    if _FILE in part:
+    if _FILE in part or part.get("type") == _ITEM:
         return True
     for key in _DOWN:
         inner: Any = part.get(key)
@@ -147,6 +152,8 @@ def stateful(body: bytes | bytearray, found: Object) -> Steps[bool]:
     """
     for member in found.members:
         if member.name in STATEFUL and not _is_nothing(body, member):
+            return True
+        if member.name == b"prompt" and body[member.at] == b"{"[0]:
             return True
         spelled = _SPELLED.get(member.name)
         if spelled is not None and (yield from _holds(body, member, spelled)):

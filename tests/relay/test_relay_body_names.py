@@ -30,6 +30,9 @@ STATE = {
     "store": {"tools": [{"type": "file_search", "vector_store_ids": ["vs"]}]},
     "mcp": {"tools": [{"type": "mcp", "server_url": "https://mcp", "authorization": "s"}]},
     "connector": {"tools": [{"type": "mcp", "connector_id": "connector_gmail"}]},
+    "item": {"input": [{"type": "item_reference", "id": "msg_1"}]},
+    "template": {"prompt": {"id": "pmpt_1", "version": "2"}},
+    "container": {"tools": [{"type": "code_interpreter", "container": "cntr_1"}]},
     "dynamo": {"nvext": {"session_control": {"action": "bind"}}},
 }  # fmt: skip
 NO_STATE = {
@@ -37,6 +40,8 @@ NO_STATE = {
     "schema": {"tools": [{"function": {"parameters": {"properties": {"file_id": {}, "store": {}}}}}]},
     "schema of an address": {"tools": [{"function": {"parameters": {"properties": {"server_url": {}}}}}]},
     "tool": {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": {"file_id": "x"}}]}]},
+    "words of an item": {"input": [{"role": "user", "content": "item_reference"}]},
+    "text": {"prompt": "say {}"},
     "inline": {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "…"}]}]},
 }  # fmt: skip
 

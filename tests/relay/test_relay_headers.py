@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shadow.config.upstream import HeaderChanges
-from shadow.headers import CREDENTIALS, DIGESTS, STEERING, ArmHeaders
+from shadow.headers import ADDRESSES, CREDENTIALS, DIGESTS, STEERING, ArmHeaders
 from shadow.relay.head import parse_request
 
 CHANGES = HeaderChanges(set={"X-New": "n", "authorization": "Bearer own"}, remove=["x-tenant"])
@@ -29,7 +29,7 @@ def test_built():
 @pytest.mark.parametrize(
     "name",
     [
-        *sorted(CREDENTIALS | STEERING | DIGESTS | {"expect", "trailer", "te"}),
+        *sorted(CREDENTIALS | STEERING | DIGESTS | ADDRESSES | {"expect", "trailer", "te"}),
         "ocp-apim-subscription-key",
         "x-amz-security-token",
         "x-auth-token",
@@ -48,6 +48,11 @@ def test_built():
         "api_key",
         "x_session_id",
         "content_digest",
+        "key",
+        "x-key-1",
+        "x-sig",
+        "x-csrf",
+        "x_original_url",
     ],
 )
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])

@@ -28,6 +28,16 @@ from shadow.query import MAX_PARAMETERS, SECRETS, without_secrets
             b"/v1/x?max_tokens=1",
             ["oauth-token", "client-key"],
         ),
+        (
+            b"/v1/x?accessToken=s&APIKey=t&maxTokens=1&KEy=u",
+            b"/v1/x?maxTokens=1",
+            ["access-token", "apikey", "key"],
+        ),
+        (
+            b"/v1/x?key[0]=s&token%5B%5D=t&api.key=u&key%00=v&a[]=1",
+            b"/v1/x?a[]=1",
+            ["key", "token", "api-key", "key"],
+        ),
         (b"/v1/x?%FF-secret=s&a=-key", b"/v1/x?a=-key", ["\xff-secret"]),
     ],
 )
