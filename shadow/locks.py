@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -16,18 +17,27 @@ def lock(path: Path, place: str) -> int:
 
     Raises:
         PlaceTaken: another process holds it.
-        OSError: the file cannot be made.
+        OSError: the file cannot be made, or its file system has no locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        owner = _owner(descriptor)
         os.close(descriptor)
         raise PlaceTaken(
-            f"{path}: process {owner} has {place} already; stop it, or use another folder"
+            f"{path}: {owner} has {place} already; stop it, or use another folder"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    except OSError:
+        os.close(descriptor)
+        raise
+    with suppress(OSError):  # a full disk: the lock holds, and who writes beside it says why
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
+
+
+def _owner(descriptor: int) -> str:
+    pid = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+    return f"process {pid}" if pid else "another process"

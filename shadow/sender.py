@@ -28,6 +28,7 @@ import structlog
 
 from shadow.accounting import Ledger
 from shadow.exchange import Accounting, DropReason, encode
+from shadow.outage import Outage
 from shadow.stream import Message, MessageTooLarge, Producer, StreamFull, StreamUnavailable
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Sender:
         self._max_record_bytes = max_record_bytes
         self._producer: Producer | None = None
         self._complaints: set[str] = set()
+        self._outage = Outage(_log)
         self._steps: deque[_Step] = deque()
         """The last messages, from the oldest that may still be spooled."""
         self._waiting = 0
@@ -190,13 +192,14 @@ class Sender:
         while True:
             try:
                 self._connected().append(messages)
-                self.last_error = None
+                self._went_through()
                 return {}  # noqa: TRY300 the loop ends here or below, in the order of the outcomes
             except MessageTooLarge as large:
-                self.last_error = None
+                self._went_through()
                 return dict.fromkeys(large.indices, "record_too_large")
             except StreamFull as full:
                 self.last_error = _one_line(full)
+                self._outage.away("stream full: records are dropped, log_full", self.last_error)
                 return dict.fromkeys(range(len(messages)), "log_full")
             except StreamUnavailable as unavailable:
                 self._lose(unavailable)
@@ -208,6 +211,10 @@ class Sender:
                 raise Abandoned
             backoff = min(2 * backoff, LONGEST_BACKOFF)
 
+    def _went_through(self) -> None:
+        self.last_error = None
+        self._outage.back()
+
     def _connected(self) -> Producer:
         if self._producer is None:
             self._producer = self._connect()
@@ -215,10 +222,8 @@ class Sender:
 
     def _lose(self, unavailable: StreamUnavailable) -> None:
         """Drop the connection; the next try makes another."""
-        reason = _one_line(unavailable)
-        if self.last_error != reason:
-            _log.warning("stream unavailable", reason=reason)
-        self.last_error = reason
+        self.last_error = _one_line(unavailable)
+        self._outage.away("stream away: records wait in memory", self.last_error)
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.close()

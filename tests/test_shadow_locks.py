@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -28,3 +29,20 @@ def test_a_second_process_is_refused_and_a_killed_one_frees_the_place(tmp_path):
     descriptor = lock(path, "the seat")
     assert path.read_text() == str(os.getpid())
     os.close(descriptor)
+
+
+def test_a_full_disk_is_not_taken_for_another_process(tmp_path, monkeypatch):
+    """Without room for the process's number the place is ours all the same, and free afterwards:
+    whoever asks for it meanwhile is told of another process, and nobody is after its end."""
+
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "seat.lock"
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", no_room)
+        descriptor = lock(path, "the seat")
+    with pytest.raises(PlaceTaken, match="another process has the seat already"):
+        lock(path, "the seat")
+    os.close(descriptor)
+    os.close(lock(path, "the seat"))

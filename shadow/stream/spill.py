@@ -19,6 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import structlog
+
+from shadow.outage import Outage
 from shadow.stream import Delivered, Message, MessageTooLarge, Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 from shadow.stream.embedded.folder import PARTITION_SUFFIX, read_offsets
@@ -30,6 +33,9 @@ STEP_BYTES = 4 * 2**20
 FIRST_BACKOFF = 0.25
 LONGEST_BACKOFF = 10.0
 CLOSE_SECONDS = 5.0
+
+_AWAY = "stream away: records wait on disk"
+_log = structlog.get_logger("shadow.stream")
 
 Refused = Callable[[Message], None]
 """Told of a message that was taken, waited, and can never be sent. In the draining thread."""
@@ -82,6 +88,7 @@ class Spill:
         """Messages that even shrunk were too large for the remote."""
         self.last_error: str | None = None
         """Why the remote took nothing when it was last asked; None: it did."""
+        self._outage = Outage(_log)
 
     def spooled(self) -> int:
         """How many messages wait: always the last ones that were appended. Any thread.
@@ -154,7 +161,11 @@ class Spill:
                     with self._turn:
                         self._spooled -= len(batch)
         except StreamUnavailable as unavailable:
-            self.last_error = " ".join(str(unavailable).split())
+            self._away(unavailable)
+
+    def _away(self, unavailable: StreamUnavailable) -> None:
+        self.last_error = " ".join(str(unavailable).split())
+        self._outage.away(_AWAY, self.last_error, folder=str(self._folder))
 
     def _next(self, waiting: EmbeddedConsumer) -> Sequence[Delivered]:
         """What waits longest; empty: the end, and the remote's turn again."""
@@ -182,9 +193,10 @@ class Spill:
         try:
             refused = self._send(batch)
         except StreamUnavailable as unavailable:
-            self.last_error = " ".join(str(unavailable).split())
+            self._away(unavailable)
             return None
         self.last_error = None
+        self._outage.back(waiting=self._spooled)
         self.refused_total += len(refused)
         return refused
 

@@ -26,8 +26,10 @@ def take_place(folder: Path, name: str, place: str) -> int:
     """
     try:
         return lock(folder / name, place)
-    except (PlaceTaken, OSError) as error:
-        raise StreamUnavailable(str(error)) from error
+    except PlaceTaken as taken:
+        raise StreamUnavailable(str(taken)) from taken
+    except OSError as error:
+        raise StreamUnavailable(f"{folder / name}: {error.strerror or error}") from error
 
 
 def writer_place(folder: Path, worker: str) -> int:

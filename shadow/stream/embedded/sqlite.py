@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +14,7 @@ from shadow.stream import StreamFull, StreamUnavailable
 PAGE_BYTES = 8192
 _WAL_BYTES = 8 * 2**20
 _BUSY_SECONDS = 5.0
+_SCARCE_BYTES = 16 * 2**20
 _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_TOOBIG})
 _SCHEMA = """
 CREATE TABLE batches (
@@ -68,6 +70,17 @@ def is_full(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", None) in _FULL
 
 
+def _room(path: Path) -> str:
+    """Which of the two bounds it was, and the way out."""
+    try:
+        free_bytes = shutil.disk_usage(path.parent).free
+    except OSError:
+        return ""
+    if free_bytes < _SCARCE_BYTES:
+        return f": the disk has {free_bytes >> 20} MiB left; make room there"
+    return ": its bound is reached; is the reader running? raise the bound, or give it time"
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """SQLite's and the system's errors as the stream's two."""
@@ -75,6 +88,6 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         if is_full(error):
-            raise StreamFull(f"{path}: {error}") from error
+            raise StreamFull(f"{path}: {error}{_room(path)}") from error
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise StreamUnavailable(f"{path}: {reason}") from error

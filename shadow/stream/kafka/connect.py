@@ -117,13 +117,27 @@ def opened(
         log.removeHandler(reasons)
 
 
+_WAYS_OUT = (
+    ("CERTIFICATE_VERIFY_FAILED", "does tls.ca hold the authority of the brokers' certificates?"),
+    ("DNS Resolution", "are the names in bootstrap_servers right?"),
+    ("ECONNREFUSED", "nobody listens there; is bootstrap_servers right, and the broker running?"),
+    ("imed out", "is bootstrap_servers right, and does a firewall let us through?"),
+)
+"""What stands in an error's text, and what a person would look at."""
+
+
 def _hint(settings: KafkaSettings, error: BaseException) -> str:
-    """What a broker that hangs up without a word usually means."""
-    if "disconnected" not in str(error):
-        return ""
-    if settings.sasl:
+    """The way out; for a broker that hangs up without a word what that usually means."""
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return ": the brokers do not speak this sasl_mechanism"
+    if isinstance(error, _REFUSED):
+        return ": are sasl_user, sasl_password and sasl_mechanism right?"
+    said = str(error)
+    if "disconnected" in said and settings.sasl:
         return ": it hung up during the login; are user, password and mechanism right?"
-    return ": it hung up; does that port want TLS or a login?"
+    if "disconnected" in said:
+        return ": it hung up; does that port want TLS or a login?"
+    return next((f": {way}" for word, way in _WAYS_OUT if word in said), "")
 
 
 def explained(error: BaseException) -> str:
