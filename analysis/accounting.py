@@ -22,6 +22,9 @@ NO_GAP = (
     "no_control",
 )
 """Pairs excluded for these reasons are nobody's gap: coverage does not count them."""
+NEVER_WHOLE = ("request_incomplete", "primary_unreachable")
+"""Drops of requests that no arm was asked: the client left while it sent, or sent too slowly, or
+the primary could not be reached. To coverage they are as client_cancelled and primary_failed."""
 
 
 BEGAN = ("reached", "connect_failed", "breaker_open", "unsent")
@@ -127,7 +130,8 @@ def coverage(known: int, captured: int, dropped: int, lost: int, excluded: int) 
     Args:
         known: pairs whose outcome is known on both sides, in closed windows.
         captured: the arm's exchanges in closed windows.
-        dropped: sampled and left out with a reason; it stays in the denominator.
+        dropped: sampled and left out with a reason that is none of `NEVER_WHOLE`; it stays in the
+            denominator.
         lost: sampled and never to be seen; it stays there too.
         excluded: pairs that are excluded with a reason that is nobody's gap.
     """

@@ -25,6 +25,9 @@ class Counted:
         copies: how many the candidate gets of each request.
         probes: greedy probes compared with the control's.
         probes_excluded: the others, by reason.
+        controlled: of the judged, those that the control answered too; None without a control.
+        gaps: of what coverage counts as unknown, how many for which reason.
+        judged_from_s, judged_until_s: of the windows that hold judged pairs.
     """
 
     sampled: int = 0
@@ -39,6 +42,15 @@ class Counted:
     copies: int = 1
     probes: int = 0
     probes_excluded: Mapping[str, int] = field(default_factory=dict)
+    controlled: int | None = None
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    judged_from_s: int | None = None
+    judged_until_s: int | None = None
+
+    @property
+    def judged_span_s(self) -> float:
+        """Seconds from the first judged window's begin to the last one's end."""
+        return float((self.judged_until_s or 0) - (self.judged_from_s or 0))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ class Start:
         attempt: the how-manieth comparison of this arm's build.
         captured, dropped, lost: the arm's counts at the start; coverage counts from there.
         config_hash, policy_hash, build: what was compared.
+        dropped_by: `dropped` by reason.
     """
 
     start_ns: int
@@ -43,6 +44,7 @@ class Start:
     config_hash: str
     policy_hash: str
     build: str
+    dropped_by: Mapping[str, int] = field(default_factory=dict)
 
 
 def started(client: Client, settings: Settings, arm: str) -> list[tuple[str, Start]]:
@@ -79,6 +81,7 @@ def begin(client: Client, settings: Settings, arm: str, account: Account, now_ns
         config_hash=settings.config_hash,
         policy_hash=settings.policy_hash,
         build=build,
+        dropped_by={} if first else dict(account.dropped),
     )
     record(client, settings, arm, STARTED, asdict(start), now_ns)
     return start

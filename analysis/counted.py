@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from analysis.accounting import NO_GAP, Account, coverage
+from analysis.accounting import NEVER_WHOLE, NO_GAP, Account, coverage
 from analysis.case import Counted
 from analysis.comparison import Start
 from analysis.queries import sql
@@ -21,11 +22,12 @@ def counted_pairs(
 ) -> tuple[Counted, float | None]:
     """Pairs since the comparison's start, and their coverage."""
     scope = settings.scope(candidate)
-    held, judged, excluded, undefined, first_s, until_s, windows, probes, unprobed = client.query(
-        sql("pair_totals"), parameters={**scope, "reference": PRIMARY}
-    ).result_rows[0]
+    totals = _totals(client, settings, candidate, PRIMARY)
+    held, judged, excluded, undefined, first_s, until_s, windows, probes, unprobed, *span = totals
     ((late,),) = client.query(sql("late"), parameters=scope).result_rows
     dropped = max(account.dropped_total - (start.dropped if start else 0), 0)
+    dropped_by = _since(account.dropped, start.dropped_by if start else {})
+    never_whole = min(sum(dropped_by.get(reason, 0) for reason in NEVER_WHOLE), dropped)
     lost = max(account.lost - (start.lost if start else 0), 0)
     captured = account.captured - (start.captured if start else 0)
     waiting = max(captured - held, 0)
@@ -42,9 +44,44 @@ def counted_pairs(
         copies=settings.copies.get(candidate, 1),
         probes=probes,
         probes_excluded=unprobed,
+        controlled=_controlled(client, settings, candidate),
+        gaps=_gaps(dropped_by, lost, [excluded, unprobed], held - judged - probes),
+        judged_from_s=span[0] if judged else None,
+        judged_until_s=span[1] if judged else None,
     )
     outside = sum(excluded.get(reason, 0) + unprobed.get(reason, 0) for reason in NO_GAP)
-    return counted, coverage(judged + probes, held, dropped, lost, outside)
+    return counted, coverage(judged + probes, held, dropped - never_whole, lost, outside)
+
+
+def _totals(client: Client, settings: Settings, candidate: str, reference: str) -> Sequence[Any]:
+    scope = {**settings.scope(candidate), "reference": reference}
+    found: Sequence[Any] = client.query(sql("pair_totals"), parameters=scope).result_rows[0]
+    return found
+
+
+def _controlled(client: Client, settings: Settings, candidate: str) -> int | None:
+    """Judged pairs that the control answered too."""
+    if settings.control is None:
+        return None
+    return int(_totals(client, settings, candidate, settings.control)[1])
+
+
+def _since(now: Mapping[str, int], then: Mapping[str, int]) -> dict[str, int]:
+    return {reason: max(count - then.get(reason, 0), 0) for reason, count in now.items()}
+
+
+def _gaps(
+    dropped: Mapping[str, int], lost: int, excluded: Iterable[Mapping[str, int]], unjudged: int
+) -> dict[str, int]:
+    """What keeps coverage from 1, by reason, the most first."""
+    found = Counter({r: n for r, n in dropped.items() if r not in NEVER_WHOLE})
+    found["lost"] += lost
+    left_out = 0
+    for one in excluded:
+        left_out += sum(one.values())
+        found.update({reason: n for reason, n in one.items() if reason not in NO_GAP})
+    found["the primary's answer is missing"] += max(unjudged - left_out, 0)
+    return {reason: n for reason, n in found.most_common() if n}
 
 
 def loads(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from analysis.case import Evidence
@@ -92,11 +93,12 @@ def _conclusions(
     A fail of failures rejects whatever the preconditions say: a dead candidate is not held.
     """
     fails = [reading for reading in judged if reading.state == "fail"]
-    if evidence.rejected is not None:
-        yield "reject", evidence.rejected
     critical = [r for r in fails if r.critical and (not broken or r.name == FAILURES)]
+    why = " ".join(reading.sentence for reading in critical)
+    if evidence.rejected not in {None, why}:
+        yield "reject", _when(evidence.rejected or "", evidence.rejected_ns)
     if critical:
-        yield "reject", " ".join(reading.sentence for reading in critical)
+        yield "reject", why
     anew = f"{evidence.changed}; " if evidence.changed else ""
     if not any(reading.sample for reading in judged):
         yield "hold", f"{anew}{_nothing(policy, evidence, judged)}"
@@ -110,6 +112,14 @@ def _conclusions(
     if evidence.span_s < policy.min_span:
         yield "hold", f"every metric passes; min_span asks for {policy.min_span:g} s of arrivals"
     yield "promote", "every gated metric is within its margin"
+
+
+def _when(reason: str, at_ns: int | None) -> str:
+    """The reason of an earlier reject: its figures are of then, others stand beside it now."""
+    if at_ns is None:
+        return f"when it was rejected: {reason}"
+    at = datetime.fromtimestamp(at_ns // 10**9, UTC).isoformat()
+    return f"when it was rejected ({at}): {reason}"
 
 
 def _nothing(policy: Policy, evidence: Evidence, judged: list[Reading]) -> str:

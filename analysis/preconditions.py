@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 DAY_S = 86400.0
 SAME_LOAD = 0.1
 """Two arms' loads are the same load if they differ by no more than this."""
+MOST_GAPS = 3
+"""So many reasons of a low coverage are named, the largest."""
 NO_NOISE_FLOOR = (
     "there is no control arm: the noise floor is unknown, and a text that differs counts "
     "as a mismatch even where the primary would differ from itself"
@@ -35,11 +37,19 @@ def preconditions(policy: Policy, evidence: Evidence) -> tuple[str, ...]:
     """What holds a promotion, and a reject for latency or quality; one line each."""
     broken = []
     if evidence.coverage is not None and evidence.coverage < policy.coverage:
-        broken.append(f"coverage is {evidence.coverage:.1%}, below {policy.coverage:.0%}")
+        short = f"coverage is {evidence.coverage:.1%}, below {policy.coverage:.0%}"
+        broken.append(f"{short}{_gaps(evidence.counted.gaps)}")
     broken += _tap(policy, evidence.tap)
     broken += _biased(policy, evidence)
     broken += _loads(evidence)
     return tuple(broken)
+
+
+def _gaps(gaps: Mapping[str, int]) -> str:
+    """Why outcomes are unknown: the largest reasons."""
+    most = sorted(gaps.items(), key=lambda gap: -gap[1])[:MOST_GAPS]
+    told = ", ".join(f"{reason} {n:,}" for reason, n in most)
+    return f": {told}{', …' if len(gaps) > MOST_GAPS else ''}" if told else ""
 
 
 def _tap(policy: Policy, tap: tuple[int, int] | None) -> list[str]:
@@ -89,8 +99,15 @@ def _loads(evidence: Evidence) -> list[str]:
     if abs(math.log(here / there)) <= math.log1p(SAME_LOAD):
         return []
     both = f"{evidence.candidate} saw {here:.3g} requests/s, {evidence.reference} {there:.3g}"
-    hint = "" if evidence.by_replica else "; state `replicas` of each where their numbers differ"
-    return [f"load mismatch: {both}{hint}"]
+    return [f"load mismatch: {both}{_way_out(evidence)}"]
+
+
+def _way_out(evidence: Evidence) -> str:
+    """What to do about loads that differ."""
+    if evidence.by_replica:
+        return ", by replica: choose `sample` by the number of replicas; `shadow plan` reckons it"
+    names = f"{evidence.candidate} and {evidence.reference}"
+    return f": give {names} one `sample`, or state `replicas` of both where their numbers differ"
 
 
 def warnings(policy: Policy, evidence: Evidence) -> tuple[str, ...]:

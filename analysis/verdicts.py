@@ -83,7 +83,7 @@ def judge_now(
     reference = settings.control or PRIMARY
     judged_by = _samples(client, settings, candidate, reference)
     waived = active(client, settings.experiment, candidate, now_ns)
-    span_s = float((counted.until_s or 0) - (counted.from_s or 0))
+    seen_s = float((counted.until_s or 0) - (counted.from_s or 0))
     evidence = Evidence(
         candidate=candidate,
         reference=reference,
@@ -94,10 +94,10 @@ def judge_now(
         test_bed=_samples(client, settings, settings.control, PRIMARY) if settings.control else {},
         coverage=share,
         attempt=start.attempt if start else 1,
-        span_s=span_s,
+        span_s=counted.judged_span_s,
         rejected=still_rejected(last, waived),
         waived={name: one for name, one in waived.items() if name in settings.policy.metrics},
-        loads=loads(settings, candidate, accounts, counted.sampled / span_s if span_s else 0.0),
+        loads=loads(settings, candidate, accounts, counted.sampled / seen_s if seen_s else 0.0),
         by_replica={candidate, reference} <= settings.replicas.keys(),
         incomparable=_incomparable(settings, counted)
         | unprobed(list(settings.policy.metrics), counted),

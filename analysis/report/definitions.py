@@ -26,7 +26,10 @@ KEYS = {
     "(ttft: they hold the primary's tokens, and its cache is warm)",
     "blocks": "slices of arrival time, the unit of the statistics; effective_blocks is what they "
     "are worth under their autocorrelation",
-    "coverage": "pairs whose outcome is known on both sides / sampled requests whose time has come",
+    "coverage": "pairs whose outcome is known on both sides / sampled requests whose time "
+    "has come, without those of the warm-up, those that a client cancelled or left while it sent "
+    "(request_incomplete), and those that the primary failed or could not be reached for; `gaps` "
+    "says why the others are unknown",
     "copies": "how many copies of a request the candidate gets: pairs count copies, as `sampled` "
     "does; a metric counts requests, each by the mean of its copies",
     "probes": "greedy probes: requests sent once more at temperature 0 to candidate and control, "

@@ -40,6 +40,7 @@ def candidate_part(
             "waiting": counted.waiting,
             "late": counted.late,
             "copies": counted.copies,
+            "controlled": counted.controlled,
         },
         "probes": {"complete": counted.probes, "excluded": dict(counted.probes_excluded)},
         "reference": evidence.reference,
@@ -57,6 +58,7 @@ def candidate_part(
             name: _metric(reading, evidence) for name, reading in judgement.readings.items()
         },
         "excluded": dict(counted.excluded),
+        "gaps": dict(counted.gaps),
         "undefined": dict(counted.undefined),
         **told,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -19,3 +19,8 @@ def _line(cells: list[str], widths: list[int]) -> str:
         c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
     ]
     return "| " + " | ".join(padded) + " |"
+
+
+def reasons(counts: Mapping[str, int], nothing: str = "0") -> str:
+    """Counts by reason, in one line."""
+    return ", ".join(f"{reason} {n:,}" for reason, n in counts.items()) or nothing

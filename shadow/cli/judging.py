@@ -55,12 +55,13 @@ def _policy(path: Path | None) -> Policy:
     try:
         return load(path, Policy, overrides=False)
     except ConfigError as error:
-        raise ConfigError(f"policy: {str(error).removeprefix(f'{path}: ')}") from None
+        said = str(error).removeprefix(f"{path}: ")
+        raise ConfigError(f"--policy {path}: {said}") from None
 
 
 def _text(line: str, report: dict[str, Any]) -> str:
     """The gate's line, then a line a metric, then what a reader should know."""
-    from analysis.report.markdown import segments
+    from analysis.report.candidate import segments
 
     (part,) = report["candidates"].values()
     sentences = [f"- {figures['sentence']}" for figures in part["metrics"].values()]

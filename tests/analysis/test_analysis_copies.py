@@ -133,6 +133,7 @@ def test_copies_count_as_copies_on_both_sides_of_coverage(world):
     part = told["candidates"]["fp8"]
     assert part["pairs"] | {"late": 0} == {
         "sampled": 30, "complete": 28, "excluded": 0, "pending": 0, "waiting": 0, "late": 0, "copies": 3,
+        "controlled": None,
     }  # fmt: skip
     assert part["coverage"] == pytest.approx(28 / 30)
     assert "28 pairs judged against primary, 3 copies of each request" in markdown(told)

@@ -176,10 +176,16 @@ def test_a_changed_configuration_is_said_while_there_is_little_data():
 
 
 def test_a_reject_stays():
-    """Later good data do not undo it: the comparison was rejected, with the reason it had then."""
+    """Later good data do not undo it; the reason is of then, and says so."""
     good = {"tpot.mean": mean_of(*times(1.0, 1), BLOCK)}
-    found = verdict(policy("tpot.mean"), good, rejected="tpot.mean: 15 % slower")
-    assert (found.verdict, found.reason) == ("reject", "tpot.mean: 15 % slower")
+    found = verdict(
+        policy("tpot.mean"),
+        good,
+        rejected="tpot.mean: 15 % slower",
+        rejected_ns=1_790_000_000 * 10**9,
+    )
+    then = "when it was rejected (2026-09-21T14:13:20+00:00): tpot.mean: 15 % slower"
+    assert (found.verdict, found.reason) == ("reject", then)
 
 
 def test_higher_is_better_turns_the_sides():

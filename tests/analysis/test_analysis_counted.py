@@ -1,0 +1,127 @@
+"""What a verdict stands on: which pairs, why others are missing, over what time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.answers import report, stored
+from analysis.gate import gate
+from analysis.look import Memory, look
+from analysis.report import markdown
+
+from .world import POLICY, T0
+
+S = 10**9
+RULES = {**POLICY, "metrics": {"tpot.mean": {"margin": "5%"}, "failure.rate": {"margin": "2pp"}}}
+
+
+def judged(world, settings, until_s):
+    world.store()
+    world.heard(until_s, None)
+    look(world.client, settings, Memory(), T0 + (until_s + 1) * S, whole=True)
+    return report(world.client, settings)
+
+
+def test_a_client_that_left_while_it_sent_is_no_gap(world):
+    """No arm was asked: as client_cancelled it stays out of coverage, what was dropped does not."""
+    settings = world.settings(control=None, policy=RULES)
+    world.traffic(60, 20, {"fp8": {}})
+    world.count(61, "fp8", "sampled", 1500)
+    world.count(61, "fp8", "dropped", 280, reason="request_incomplete")
+    world.count(61, "fp8", "dropped", 20, reason="primary_unreachable")
+    tree = judged(world, settings, 61)
+    assert tree["candidates"]["fp8"]["coverage"] == 1.0
+    assert tree["verdict"] == "promote"
+    assert tree["accounting"]["arms"]["fp8"]["dropped"]["request_incomplete"] == 280
+
+
+def test_low_coverage_names_its_largest_reasons(world):
+    """In the verdict's reason, in report.json and in the head of the report."""
+    settings = world.settings(control=None, policy=RULES)
+    world.traffic(60, 20, {"fp8": {}})
+    for i in range(30):
+        world.exchange(i, f"cut{i}", "primary")
+        world.exchange(i, f"cut{i}", "fp8", outcome="truncated_capture", failure=None)
+    for i in range(20):
+        world.exchange(i, f"lone{i}", "fp8")
+    world.count(61, "fp8", "sampled", 1200 + 50 + 90 + 5 + 40)
+    world.count(61, "fp8", "dropped", 90, reason="concurrency")
+    world.count(61, "fp8", "dropped", 5, reason="queue_full")
+    world.count(61, "fp8", "dropped", 40, reason="request_incomplete")
+    tree = judged(world, settings, 61)
+    part = tree["candidates"]["fp8"]
+    assert part["coverage"] == pytest.approx(1200 / 1345)
+    assert part["gaps"] == {
+        "concurrency": 90,
+        "truncated_capture": 30,
+        "the primary's answer is missing": 20,
+        "queue_full": 5,
+    }
+    assert sum(part["gaps"].values()) == 1345 - 1200
+    most = "concurrency 90, truncated_capture 30, the primary's answer is missing 20, …"
+    assert part["reason"] == f"coverage is 89.2%, below 95%: {most}"
+    assert gate(stored(world.client, settings)).line.endswith(most)
+    assert "coverage 89.2% (unknown: concurrency 90, " in markdown(tree)
+
+
+def test_a_later_comparison_counts_its_own_gaps(world):
+    """What was dropped before it began is no gap of it, by reason either."""
+    first = world.settings(control=None, policy=RULES)
+    world.traffic(30, 20, {"fp8": {}})
+    world.store()
+    world.heard(31, 31)
+    world.count(31, "fp8", "sampled", 700)
+    world.count(31, "fp8", "dropped", 60, reason="request_incomplete")
+    world.count(31, "fp8", "dropped", 40, reason="concurrency")
+    look(world.client, first, Memory(), T0 + 31 * S, whole=True)
+    later = replace(
+        world.settings(control=None, policy={**RULES, "coverage": 0.9}),
+        comparisons={"fp8": f"{world.experiment}-later"},
+    )
+    look(world.client, later, Memory(), T0 + 31 * S, whole=True)
+    world.traffic(30, 20, {"fp8": {}}, first=32)
+    world.count(63, "fp8", "sampled", 1400)
+    world.count(63, "fp8", "dropped", 130, reason="request_incomplete")
+    world.count(63, "fp8", "dropped", 70, reason="concurrency")
+    part = judged(world, later, 63)["candidates"]["fp8"]
+    assert part["pairs"]["complete"] == 600
+    assert part["gaps"] == {"concurrency": 30}
+    assert part["coverage"] == pytest.approx(600 / 630)
+
+
+def test_pairs_without_the_controls_answer_are_told_apart(world):
+    """The head says how many decide; each metric says its own number; the hold says the way out."""
+    settings = world.settings(policy=RULES)
+    for second in range(60):
+        world.traffic(
+            1, 20, {"fp8": {}, "control": {}} if second % 2 else {"fp8": {}}, first=second
+        )
+    world.count(61, "fp8", "sampled", 1200)
+    world.count(61, "control", "sampled", 600)
+    tree = judged(world, settings, 61)
+    part = tree["candidates"]["fp8"]
+    assert (part["pairs"]["complete"], part["pairs"]["controlled"]) == (1200, 600)
+    assert part["metrics"]["tpot.mean"]["pairs"] == 600
+    text = markdown(tree)
+    assert "1,200 pairs judged: 600 against control, which decide; the other 600 have no" in text
+    assert part["verdict"] == "hold"
+    assert "give fp8 and control one `sample`, or state `replicas`" in part["reason"]
+    by_replica = replace(settings, replicas={"fp8": 1, "control": 1})
+    part = report(world.client, by_replica)["candidates"]["fp8"]
+    assert "by replica: choose `sample` by the number of replicas" in part["reason"]
+
+
+def test_min_span_is_of_what_was_judged(world):
+    """An hour in which the arm got nothing, or of warm-up, is no time that it was seen in."""
+    rules = {**RULES, "min_span": "1m", "warm_up": {"pairs": 20}}
+    settings = world.settings(control=None, policy=rules)
+    for i in range(20):
+        world.exchange(i * 5, f"idle{i}", "primary")
+        world.exchange(i * 5, f"idle{i}", "fp8")
+    world.traffic(50, 20, {"fp8": {}}, first=100)
+    part = judged(world, settings, 151)["candidates"]["fp8"]
+    assert part["excluded"] == {"warm_up": 20}
+    assert part["verdict"] == "hold"
+    assert "min_span asks for 60 s of arrivals" in part["reason"]
