@@ -20,7 +20,7 @@ from analysis.verdicts import Judged, judge_now
 from analysis.waivers import Waiver, expired
 from analysis.waivers import waive as store_waiver
 from analysis.workers import standing
-from analysis.written import Written, write, written
+from analysis.written import write, written
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -82,7 +82,7 @@ def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     found = {name: written(client, settings, name) for name in settings.candidates}
     now_ns = time.time_ns()
     parts = {
-        name: _standing(one, behind(client, settings, name, now_ns), now_ns)
+        name: as_it_stands(one.part, one.at_ns, now_ns, behind(client, settings, name, now_ns))
         for name, one in found.items()
         if one is not None
     }
@@ -91,9 +91,18 @@ def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     return document(settings, parts, {}, {})
 
 
-def _standing(one: Written, missed: str | None, now_ns: int) -> dict[str, Any]:
-    """A written verdict as it stands now."""
-    part = {**one.part, "judged_at": _time(one.at_ns)}
+def as_it_stands(
+    written_part: Mapping[str, Any], at_ns: int, now_ns: int, missed: str | None = None
+) -> dict[str, Any]:
+    """A written verdict as it stands now.
+
+    Args:
+        written_part: what was written of a candidate.
+        at_ns: when (UTC, ns).
+        now_ns: the wall clock; waivers end by it.
+        missed: what came since and was not judged, in words.
+    """
+    part = {**written_part, "judged_at": _time(at_ns)}
     ended = expired(part, now_ns)
     if part["verdict"] != "promote" or not (ended or missed):
         return part

@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from analysis.answers import as_it_stands
 from analysis.closing import Progress
 from analysis.queries import sql
 from analysis.report.document import document
@@ -33,7 +34,8 @@ def unknown(client: Client, experiment: str) -> str:
 def recorded(client: Client, experiment: str) -> dict[str, Any] | None:
     """report.json of the experiment's last written verdicts; None where none was written.
 
-    Nothing is judged anew: that takes the experiment's own configuration and policy.
+    Nothing is judged anew: that takes the experiment's own configuration and policy. `judged_at`
+    says how old each is; a promotion whose waiver has ended holds.
     """
     rows = client.query(sql("recorded"), parameters={"experiment": experiment}).result_rows
     if not rows:
@@ -44,6 +46,7 @@ def recorded(client: Client, experiment: str) -> dict[str, Any] | None:
         candidates=tuple(row[0] for row in rows),
         comparisons={row[0]: row[1] for row in rows},
     )
-    parts = {row[0]: json.loads(row[2]) for row in rows}
-    accounts = standing(client, settings, Progress(), time.time_ns()).accounts
+    now_ns = time.time_ns()
+    parts = {row[0]: as_it_stands(json.loads(row[2]), row[5], now_ns) for row in rows}
+    accounts = standing(client, settings, Progress(), now_ns).accounts
     return {**document(settings, parts, {}, accounts), "policy_hash": rows[0][3]}

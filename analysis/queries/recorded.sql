@@ -4,7 +4,8 @@ SELECT
     argMax(comparison, at) AS last_comparison,
     argMax(report, at) AS last_report,
     argMax(policy_hash, at) AS last_policy,
-    any(config_hash) AS last_config
+    any(config_hash) AS last_config,
+    toUnixTimestamp64Nano(max(at)) AS last_ns
 FROM verdicts
 WHERE experiment = {experiment:String}
     AND config_hash = (
