@@ -73,6 +73,7 @@ class Evidence:
         loads: requests a second by arm, as far as it is known.
         by_replica: whether `loads` are those of one engine replica, so that all are comparable.
         tap: how many requests there were, and how many of them came by; None: unknown.
+        tapped: how many pairs there are where `tap` is known; no more than came by.
         notes: further things that a reader should know.
         incomparable: METRIC.STATISTIC -> why its missing data are no gap of measuring.
         changed: what started this comparison anew; None for the first of a build.
@@ -95,6 +96,7 @@ class Evidence:
     loads: Mapping[str, float] = field(default_factory=dict)
     by_replica: bool = False
     tap: tuple[int, int] | None = None
+    tapped: int = 0
     notes: tuple[str, ...] = ()
     incomparable: Mapping[str, str] = field(default_factory=dict)
     changed: str | None = None

@@ -94,6 +94,7 @@ def _judged(
         absent=[name for name in absent if name in policy.metrics],
         loads=_loads(pairs, who, span_s, controlled=bool(controlled)),
         tap=(tap.expected, tap.received) if tap else None,
+        tapped=len(pairs.at_s),
         notes=_notes(pairs),
         counted=counted,
     )
@@ -130,18 +131,31 @@ def _counted(pairs: Pairs, tap: Tap | None, policy: Policy) -> tuple[Counted, fl
         "repeated": pairs.repeated,
     }
     should = tap.expected * policy.tap.expected if tap else 0.0
+    gaps = {
+        "no_line": max(round(should) - count, 0),
+        "unknown_outcome": reasons["unknown_outcome"],
+    }
     counted = Counted(
         sampled=max(count, round(should)),
         complete=int(judged.sum()),
         excluded={reason: number for reason, number in reasons.items() if number},
         from_s=int(pairs.at_s[judged][0]) if judged.any() else None,
         until_s=int(np.ceil(pairs.at_s[judged][-1])) if judged.any() else None,
+        controlled=_with_control(pairs, judged),
+        gaps={reason: number for reason, number in gaps.items() if number} if tap else {},
     )
     if tap is None:
         return counted, None, judged
     due = max(should, count) - reasons["warm_up"]
-    seen = min(counted.complete, tap.received - reasons["warm_up"])
-    return counted, max(seen / due, 0.0) if due > 0 else None, judged
+    return counted, counted.complete / due if due > 0 else None, judged
+
+
+def _with_control(pairs: Pairs, judged: Mask) -> int | None:
+    """Judged pairs of which anything of a control is known; None where nothing is of any."""
+    known = np.zeros(len(judged), bool)
+    for column in pairs.columns.values():
+        known |= ~np.isnan(column[:, CONTROL])
+    return int((known & judged).sum()) if known.any() else None
 
 
 def _loads(pairs: Pairs, who: str, span_s: float, *, controlled: bool) -> dict[str, float]:

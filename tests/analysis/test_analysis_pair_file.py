@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,6 +172,45 @@ def test_the_tap_gives_coverage():
     assert "tap integrity: 50.0% fewer requests came by than expected" in half["reason"]
     cut = part([{"tap": {"expected": 2400, "received": 2400}}, *lines()])
     assert (cut["coverage"], cut["verdict"]) == (0.5, "hold")
+    assert cut["reason"] == "coverage is 50.0%, below 95%: no_line 1,200"
+
+
+@pytest.mark.parametrize(("expected", "received"), [(10, 10), (1200, 900), (5, 900)])
+def test_a_tap_line_that_the_file_contradicts_holds(expected, received):
+    """More pairs than requests came by: said as what it is, not as a coverage of nothing."""
+    found = part([{"tap": {"expected": expected, "received": received}}, *lines()])
+    assert (found["verdict"], found["coverage"]) == ("hold", 1.0)
+    said = f"tap integrity: the tap line says that {received} requests came by, and there are 1,200"
+    assert found["reason"] == f"{said} pairs"
+
+
+def test_fewer_expected_than_came_by_is_a_mismatch():
+    """It is told as more requests than expected, with the odds, and coverage is whole."""
+    found = part([{"tap": {"expected": 600, "received": 1200}}, *lines()])
+    assert (found["verdict"], found["coverage"]) == ("hold", 1.0)
+    assert "tap integrity: 100.0% more requests came by than expected" in found["reason"]
+
+
+def test_the_documented_example_is_one(tmp_path, capsys):
+    """docs/judge.md's lines, as shown, are read and judged."""
+    page = (Path(__file__).parents[2] / "docs/judge.md").read_text("utf-8")
+    (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    status, out, err = command(tmp_path, capsys, shown)
+    assert (status, err) == (3, "")
+    assert out.startswith("fp8: hold: no gated metric fills a block yet: 2 pairs so far")
+
+
+def test_pairs_with_the_controls_answer_are_told_apart():
+    """Metrics are judged on those that have it; the head says how many."""
+    trees = lines()
+    for tree in trees[::2]:
+        for key in ("tpot_ms", "ok", "mismatch"):
+            tree[key][2] = None
+    tree = judged(trees)
+    found = tree["candidates"]["fp8"]
+    assert (found["pairs"]["complete"], found["pairs"]["controlled"]) == (1200, 600)
+    assert found["metrics"]["tpot.mean"]["pairs"] == 600
+    assert "1,200 pairs judged: 600 against control, which decide" in markdown(tree)
 
 
 def test_excess_over_the_control_and_its_lack():
