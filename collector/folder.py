@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SECRET_FILE = "secret"  # noqa: S105 - its name
+
+
+class Misconfigured(Exception):
+    """What no waiting mends: one line with the key, and the way out."""
+
+
 EXTRA = "the embedded store needs chdb: pip install 'shadow-compare[embedded]'"
 
 

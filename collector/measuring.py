@@ -14,8 +14,9 @@ from pathlib import Path
 
 import structlog
 
+from collector.folder import unusable
 from collector.measured import Secret, measured
-from collector.service import BAD_WORLD, NICENESS, stop_on_signals
+from collector.service import BAD_WORLD, NICENESS, USAGE, stop_on_signals
 from collector.tokenizer import CountTokens
 from shadow.stream import Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
@@ -58,8 +59,11 @@ def run(settings: Settings) -> int:
     """Measure until SIGTERM or SIGINT; what is in hand then is published.
 
     Returns:
-        Exit status: 0, or 75 where the socket's folder cannot be used.
+        Exit status: 0; 2 where the socket's folder cannot be used, 75 where another process has it.
     """
+    if why := unusable(settings.folder):
+        sys.stderr.write(f"shadow measure: measure.folder: {why}\n")
+        return USAGE
     os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     secret = Secret()
@@ -73,6 +77,7 @@ def run(settings: Settings) -> int:
         except StreamUnavailable as error:
             sys.stderr.write(f"shadow measure: {error}\n")
             return BAD_WORLD
+        log.info("measuring what the proxies hand over", folder=str(settings.folder))
         handover.serve(stopping.is_set)
     log.info("ended", records=handover.records_total, withheld=handover.withheld_total)
     return 0

@@ -17,12 +17,12 @@ from collector.bad_ratio import BadRatio, TooManyBadValues
 from collector.collector import Collector, Letters
 from collector.dead_letters import DeadLetters, TopicLetters
 from collector.embedded import EmbeddedStore
-from collector.folder import unusable
+from collector.folder import Misconfigured, unusable
 from collector.forgetful import ForgetfulWriter
 from collector.migrate import MigrationError, Retention, migrate
 from collector.patience import waits
 from collector.settings import Embedded, Settings
-from collector.status import Status
+from collector.status import STARTING, Status
 from collector.store import StoreError, StoreSettings, StoreUnavailable, connect
 from collector.writer import Writer
 from shadow.stream import Consumer, StreamUnavailable
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("collector")
 
+USAGE = 2
+"""A mistake in the configuration; starting again does not mend it."""
 BAD_WORLD = 75
 """EX_TEMPFAIL of sysexits.h: start it again. Never 1, which is a gate's reject."""
 NICENESS = 10
@@ -53,7 +55,8 @@ def run(settings: Settings, status: Status | None = None) -> int:
     What cannot be reached is waited for, with backoff, and said in `status`.
 
     Returns:
-        Exit status: 0 after a drain; 75 after a bad world that did not mend, or a mistake.
+        Exit status: 0 after a drain; 2 where the configuration cannot work on this machine; 75
+        after a bad world that did not mend.
     """
     os.nice(NICENESS)
     status = status or Status()
@@ -62,6 +65,9 @@ def run(settings: Settings, status: Status | None = None) -> int:
             _collect(settings, status, stopping)
         except Stopped:
             return 0
+        except Misconfigured as error:
+            sys.stderr.write(f"shadow collect: {error}\n")
+            return USAGE
         except _MISTAKES as error:
             sys.stderr.write(f"shadow collect: {error}\n")
             return BAD_WORLD
@@ -72,6 +78,7 @@ def _collect(settings: Settings, status: Status, stopping: threading.Event) -> N
     sleep = _sleep_until(stopping)
     with ExitStack() as stack:
         consumer = stack.enter_context(closing(_consumer(settings)))
+        status.reason = f"{STARTING}: the store is being opened"
         client = stack.enter_context(_store(settings, status, sleep))
         cluster = settings.store.cluster if isinstance(settings.store, StoreSettings) else None
         writer = ForgetfulWriter(client, cluster=cluster, sleep=sleep, told=status.told)
@@ -87,14 +94,32 @@ def _collect(settings: Settings, status: Status, stopping: threading.Event) -> N
             status=status,
             sleep=sleep,
         )
+        read = f"reading {_from(settings)}, storing in {_to(settings)}"
+        status.reason = f"{STARTING}: {read}; no answer of the stream yet"
+        log.info(read, capture=settings.capture)
         collector.run(stopping.is_set, settings.drain_s)
+
+
+def _from(settings: Settings) -> str:
+    stream = settings.stream
+    if isinstance(stream, KafkaSettings):
+        return f"{stream.address}, topic {stream.topic}, group {stream.group}"
+    return str(stream)
+
+
+def _to(settings: Settings) -> str:
+    store = settings.store
+    if isinstance(store, Embedded):
+        host, port = store.listen
+        return f"{store.folder}, database {store.database}, served at {host}:{port}"
+    return f"{store.url}, database {store.database}"
 
 
 def _consumer(settings: Settings) -> Consumer:
     if isinstance(settings.stream, KafkaSettings):
         return KafkaConsumerStream(settings.stream)
     if why := unusable(settings.stream):
-        raise StreamUnavailable(f"stream.embedded: {why}")
+        raise Misconfigured(f"stream.embedded: {why}")
     return EmbeddedConsumer(settings.stream, settings.group)
 
 
@@ -133,8 +158,7 @@ def _server(store: StoreSettings, status: Status, sleep: Callable[[float], None]
         try:
             return connect(replace(store, database=None))  # ours may be still to be made
         except StoreUnavailable as away:
-            status.reason = f"the store is away: {away}"
-            log.warning("store away", error=str(away), retry_in_s=wait)
+            status.told(away)
         sleep(wait)
     raise AssertionError("unreachable: waits never end")
 

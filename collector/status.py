@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import structlog
+
+from collector.store import StoreError
+from shadow.outage import Outage
 
 STARTING = "starting"
+_log = structlog.get_logger("collector")
 
 
 @dataclass(slots=True)
@@ -18,6 +24,14 @@ class Status:
     unreadable_total: int = 0
     """Answers that could not all be read as they came: their bytes are kept."""
 
+    _outage: Outage = field(default_factory=lambda: Outage(_log))
+
     def told(self, away: Exception | None) -> None:
-        """Something is away, for this reason; or it works again."""
-        self.reason = None if away is None else " ".join(str(away).split())
+        """Something is away, for this reason; or it works again. The log hears of both."""
+        if away is None:
+            self.reason = None
+            self._outage.back()
+            return
+        what = "store" if isinstance(away, StoreError) else "stream"
+        self.reason = f"the {what} is away: {' '.join(str(away).split())}"
+        self._outage.away(f"{what} away: the collector waits", self.reason)

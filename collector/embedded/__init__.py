@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 import weakref
 from dataclasses import dataclass, field
@@ -11,8 +13,8 @@ from typing import TYPE_CHECKING, Self
 from collector.embedded.engine import Engine, Frame, engine_errors
 from collector.embedded.request import Access
 from collector.embedded.server import serving
-from collector.folder import made_secret
-from collector.store import StoreSettings, StoreUnavailable, open_folder
+from collector.folder import Misconfigured, made_secret
+from collector.store import StoreSettings, open_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,12 +61,13 @@ class EmbeddedStore:
         (`collector.folder.secret_of`), made at the first start.
 
         Raises:
-            StoreUnavailable: the folder cannot be used or is in use, chdb is missing, or the
-                address is taken; or the database is the engine's own `default`.
+            Misconfigured: the folder cannot be used, chdb is missing, the address cannot be
+                listened on, or the database is the engine's own `default`.
+            StoreUnavailable: another process has the folder.
         """
         if database == "default":
             why = "is the engine's own and cannot be served; choose another name, such as shadow"
-            raise StoreUnavailable(f"store.database: default {why}")
+            raise Misconfigured(f"store.database: default {why}")
         engine = Engine.open(folder)
         try:
             access = _access(folder, user, password)
@@ -115,8 +118,9 @@ class EmbeddedStore:
         self._ready.wait()
         if self._failure is not None:
             self._thread.join()
-            message = f"store.listen: {listen[0]}:{listen[1]}: {self._failure}"
-            raise StoreUnavailable(message) from self._failure
+            why = _reason(self._failure)
+            message = f"store.listen: {listen[0]}:{listen[1]}: {why}"
+            raise Misconfigured(message) from self._failure
 
     async def _serve(self, host: str, port: int) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
@@ -137,4 +141,13 @@ def _access(folder: Path, user: str, password: str) -> Access:
     try:
         return Access(user, made_secret(folder), open_reading=True)
     except OSError as error:
-        raise StoreUnavailable(f"the secret in {folder}: {error.strerror or error}") from error
+        message = f"store.embedded: the secret in {folder}: {error.strerror or error}"
+        raise Misconfigured(message) from error
+
+
+def _reason(error: Exception) -> str:
+    """In the system's words, which are short; a name's look-up has numbers of its own."""
+    number = (isinstance(error, OSError) and error.errno) or 0
+    if number == errno.EADDRINUSE:
+        return f"{os.strerror(number)}; stop what listens there, or choose another port"
+    return os.strerror(number) if number > 0 else str(error)

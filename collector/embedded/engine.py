@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from collector.embedded.errors import BAD_ARGUMENTS, engine_error, said
-from collector.folder import EXTRA, locked_by, unusable
+from collector.folder import EXTRA, Misconfigured, locked_by, unusable
 from collector.store import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class Engine:
         """Open the folder, made if missing, for this process alone.
 
         Raises:
-            StoreUnavailable: chdb is missing, the folder cannot be used, another process holds it,
-                or this process has another one open.
+            Misconfigured: chdb is missing, or the folder cannot be used.
+            StoreUnavailable: another process holds it, or this process has another one open.
         """
         connect = _connect()
         if why := unusable(folder):
-            raise StoreUnavailable(f"store.embedded: {why}")
+            raise Misconfigured(f"store.embedded: {why}")
         path = str(folder.resolve())
         holder = locked_by(folder)
         try:
@@ -127,7 +127,7 @@ def _connect() -> Any:
     try:
         import chdb  # noqa: PLC0415 - an extra, and 0.8 s to import
     except ImportError as error:
-        raise StoreUnavailable(EXTRA) from error
+        raise Misconfigured(EXTRA) from error
     return chdb.connect
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from collecting.answers import DONE, event, finish, text, usage
@@ -18,9 +19,10 @@ from collecting.records import accounting, exchange
 from collector.folder import unusable
 from collector.service import run
 from collector.settings import Embedded, Settings
-from collector.store import StoreError, StoreSettings, connect, store_errors
+from collector.status import Status
+from collector.store import StoreError, StoreSettings, StoreUnavailable, connect, store_errors
 from shadow.exchange import encode
-from shadow.stream import Message
+from shadow.stream import Message, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
 
 RUN = """
@@ -212,14 +214,14 @@ def unusable_folders(folder):
 @pytest.mark.parametrize("part", ["store", "stream"])
 @pytest.mark.parametrize("kind", ["a file", "below a file", "where nobody writes"])
 def test_a_folder_that_cannot_be_used_is_one_line(folder, capsys, monkeypatch, part, kind):
-    """Named, with what is the matter; status 75, since somebody may mend it."""
+    """Named, with what is the matter; status 2, at which `shadow up` ends: no try mends it."""
     monkeypatch.setattr("os.nice", lambda _by: None)  # of this process
     bad, said = unusable_folders(folder)[kind]
     places = {"store": folder / "store", "stream": folder / "stream"} | {part: bad}
     settings = Settings(
         places["stream"], Embedded(places["store"], ("127.0.0.1", 0)), 1.0, 1.0, "text"
     )
-    assert run(settings) == 75
+    assert run(settings) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"shadow collect: {part}.embedded: the folder {bad}: ")
     assert said in line
@@ -229,3 +231,40 @@ def test_a_folder_that_this_user_may_not_write_is_said(folder, monkeypatch):
     """Whoever runs the tests may write everywhere, so the system's answer is put in its place."""
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert unusable(folder) == f"the folder {folder}: this user may not read and write it"
+
+
+def test_a_taken_address_and_a_database_of_the_engine_are_one_line(folder, capsys, monkeypatch):
+    """Status 2, naming the key, what is the matter and the way out; the folder is let go."""
+    monkeypatch.setattr("os.nice", lambda _by: None)  # of this process
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = taken.getsockname()
+        for address, database, said in (
+            (place, "shadow", f"store.listen: 127.0.0.1:{place[1]}: Address already in use; stop"),
+            (("192.0.2.1", 0), "shadow", "store.listen: 192.0.2.1:0: Cannot assign requested"),
+            (("127.0.0.1", 0), "default", "store.database: default is the engine's own"),
+        ):
+            store = Embedded(folder / "store", address, database)
+            assert run(Settings(folder / "stream", store, 1.0, 1.0, "text")) == 2
+            (line,) = capsys.readouterr().err.splitlines()
+            assert line.startswith(f"shadow collect: {said}")
+
+
+def test_what_is_away_is_said_once_with_its_way_out_and_so_is_its_end(monkeypatch):
+    """The log and readiness name which end it is, and one line tells that it is over."""
+    lines = []
+
+    def say(event: str, **_: object) -> None:
+        lines.append(event)
+
+    monkeypatch.setattr("collector.status._log", SimpleNamespace(warning=say, info=say))
+    status = Status()
+    for _ in range(3):
+        status.told(StreamUnavailable("kafka at a:1: there is no topic x: create it"))
+    assert status.reason == "the stream is away: kafka at a:1: there is no topic x: create it"
+    status.told(None)
+    status.told(StoreUnavailable("nobody listens at http://b:1"))
+    assert status.reason == "the store is away: nobody listens at http://b:1"
+    status.told(None)
+    assert status.reason is None
+    one, other = "stream away: the collector waits", "store away: the collector waits"
+    assert lines == [one, f"{one}: over", other, f"{other}: over"]

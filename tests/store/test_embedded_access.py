@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 from collector.embedded import EmbeddedStore
-from collector.folder import secret_of
+from collector.folder import Misconfigured, secret_of
 from collector.migrate import Retention, migrate
 from collector.reach import _reaches, reaching
-from collector.store import StoreRefused, StoreUnavailable, connect, store_errors
+from collector.store import StoreRefused, connect, store_errors
 
 LOCAL = ("127.0.0.1", 0)
 SECRET_TEXT = "nobody is to read this"
@@ -131,7 +131,7 @@ def test_the_secret_writes(store, folder):
 
 def test_the_engines_own_database_is_not_served(tmp_path):
     """In chDB's `default` a path is a table; it is one clear line."""
-    with pytest.raises(StoreUnavailable, match=r"store\.database: default .* choose another"):
+    with pytest.raises(Misconfigured, match=r"store\.database: default .* choose another"):
         EmbeddedStore.open(tmp_path, LOCAL, "default", "default", "")
 
 
