@@ -21,7 +21,7 @@ from bench.measure import peak_bytes
 from bench.peers import HERE, free_ports, running
 from bench.report import AGE_S, shadow
 from collector.store import StoreSettings, connect
-from shadow.cli.reading import analysis_settings
+from shadow.cli.analysis import analysis_settings
 from shadow.cli.settings import store_settings
 from shadow.config import Config, load
 
@@ -47,7 +47,8 @@ from pathlib import Path
 from analysis.verdicts import judge_now
 from analysis.closing import Progress
 from analysis.workers import standing
-from shadow.cli.reading import analysis_settings, connect
+from shadow.cli.analysis import analysis_settings
+from shadow.cli.store import connect
 from shadow.config import Config, load
 
 config = load(Path(sys.argv[1]), Config)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from analysis.policy import Policy
-from shadow.cli.reading import read_policy
+from shadow.cli.analysis import read_policy
 from shadow.config import Config, ConfigError, config_hash, load, masked
 from shadow.config.bounds import ArmLimits, Breaker, Price
 from shadow.config.choice import Tenants

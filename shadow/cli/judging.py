@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 USAGE = 2
 
 
-def judge(path: Path, policy_path: Path | None, candidate: str | None, form: str) -> int:
+def judge(pairs: Path, policy_path: Path | None, candidate: str | None, form: str) -> int:
     """Print the verdict on FILE, as lines or as report.json, and exit as the gate does."""
     from analysis.gate import gate
     from analysis.pair_file.judging import judge_file, known
@@ -24,13 +24,13 @@ def judge(path: Path, policy_path: Path | None, candidate: str | None, form: str
 
     policy = _policy(policy_path)
     try:
-        with path.open("rb") as lines:
+        with pairs.open("rb") as lines:
             file = read(lines, known(policy))
     except (Malformed, OSError) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
-        click.echo(f"shadow judge: {path}: {said}", err=True)
+        click.echo(f"shadow judge: {pairs}: {said}", err=True)
         return USAGE
-    report = judge_file(file, policy, path.stem, candidate)
+    report = judge_file(file, policy, pairs.stem, candidate)
     empty = not report["candidates"]
     answer = gate(
         report,
@@ -38,7 +38,7 @@ def judge(path: Path, policy_path: Path | None, candidate: str | None, form: str
         "json" if empty and form == "json" else "text",
         "no data yet",
         known=tuple(file.candidates) or None,
-        experiment=path.stem,
+        experiment=pairs.stem,
     )
     if answer.code == USAGE or empty:
         click.echo(answer.line, err=answer.code == USAGE)

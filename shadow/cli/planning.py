@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shadow.cli.reading import analysis_settings, read_store
+from shadow.cli.analysis import analysis_settings
+from shadow.cli.store import read_store
 from shadow.config import Config
 
 if TYPE_CHECKING:
     from analysis.compare.sample import Sample
     from analysis.planning import Stated
+    from analysis.settings import Settings
 
 
 def parity_warnings(config: Config) -> list[str]:
@@ -27,9 +29,20 @@ def parity_warnings(config: Config) -> list[str]:
     return [line for line in found if line is not None]
 
 
-def plan(config: Config, rate: float | None, stated: Stated, gpus: float, form: str) -> int:
-    """Print it."""
-    tree = _plan(config, rate, stated, gpus)
+def plan(
+    config: Config,
+    rate: float | None,
+    sigma: float,
+    correlation: float,
+    bad: float,
+    design: float,
+    gpus: float,
+    form: str,
+) -> int:
+    """Print it; of the figures that are not measured, `analysis.planning.Stated` says more."""
+    from analysis.planning import Stated
+
+    tree = _plan(config, rate, Stated(sigma, correlation, bad, design), gpus)
     click.echo(json.dumps(tree, indent=2) if form == "json" else _text(tree))
     return 0
 
@@ -38,7 +51,8 @@ def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> di
     from analysis.planning import minutes, needs, parity
 
     settings = analysis_settings(config)
-    policy, found = settings.policy, needs(settings.policy, stated, _control_sample(config))
+    sample, why = _control_sample(config, settings)
+    policy, found = settings.policy, needs(settings.policy, stated, sample)
     most = max((need.to_pass for need in found.values()), default=0)
     arms = {}
     for name, arm in config.arms.items():
@@ -57,19 +71,23 @@ def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> di
         "arms": arms,
         "warnings": parity_warnings(config),
         "assumed": asdict(stated),
+        "not_measured": why or None,
     }
 
 
-def _control_sample(config: Config) -> dict[str, Sample]:
-    """The control against the primary, as far as the store has it; empty where there is none."""
+def _control_sample(config: Config, settings: Settings) -> tuple[dict[str, Sample], str]:
+    """The control against the primary, as far as the store has it; and why there is nothing."""
     from analysis.verdicts import samples_against_primary
 
-    settings = analysis_settings(config)
     control = settings.control
     if control is None:
-        return {}
-    found, _ = read_store(config, lambda client: samples_against_primary(client, settings, control))
-    return found or {}
+        return {}, "no arm is a control"
+    found, why = read_store(
+        config, lambda client: samples_against_primary(client, settings, control)
+    )
+    if found is None:
+        return {}, why
+    return found, "" if found else "the control has no pairs yet"
 
 
 def _text(tree: dict[str, Any]) -> str:
@@ -80,6 +98,8 @@ def _text(tree: dict[str, Any]) -> str:
     for name, need in tree["metrics"].items():
         source = "measured on the control" if need["measured"] else "assumed"
         lines.append(f"  {name:<22} {need['to_pass']:>9,} {need['to_fail']:>9,}  ({source})")
+    if tree["not_measured"]:
+        lines.append(f"assumed, not measured: {tree['not_measured']}")
     for name, arm in tree["arms"].items():
         cost = "state --rate for minutes and GPU-hours"
         if arm["minutes"] is not None:

@@ -6,8 +6,8 @@ import time
 
 import click
 
-from shadow.cli.reading import store
 from shadow.cli.settings import store_settings
+from shadow.cli.store import store
 from shadow.config import Config, ConfigError
 from shadow.subject import subject_of
 

@@ -37,7 +37,7 @@ def show_config(config: Config) -> int:
     Raises:
         ConfigError: a mistake in the policy that it names, or a file that cannot be used.
     """
-    from shadow.cli.reading import read_policy
+    from shadow.cli.analysis import read_policy
 
     read_policy(config)
     files_usable(config, *EVERY)
@@ -69,8 +69,8 @@ def up(path: Path, config: Config) -> int:
         ConfigError: two processes would listen on one port, a mistake in the policy, or a file
             that cannot be used.
     """
+    from shadow.cli.analysis import read_policy
     from shadow.cli.planning import parity_warnings
-    from shadow.cli.reading import read_policy
 
     try:
         consistent(config, one_machine=True)
@@ -136,10 +136,11 @@ def analyze(config: Config) -> int:
     from analysis.api import api
     from analysis.service import Status, run
     from analysis.stopping import stopper
+    from shadow.cli.analysis import analysis_settings
     from shadow.cli.health import analysis_health
-    from shadow.cli.reading import analysis_settings, connect
     from shadow.cli.serving import serving
     from shadow.cli.steering import add_mirror, tell_ended
+    from shadow.cli.store import connect
     from shadow.steering import file_of
 
     _die_with_supervisor()

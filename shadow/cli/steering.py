@@ -202,7 +202,7 @@ def _by_port(port: Followed, action: str, said: dict[str, Any]) -> Told:
 
 
 def _by_file(config: Config, action: str, said: dict[str, Any]) -> Told:
-    from shadow.cli.reading import connect
+    from shadow.cli.store import connect
 
     file = file_of(config.state, config.experiment)
     arms = {name: arm.sample for name, arm in config.arms.items()}

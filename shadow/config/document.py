@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,6 +69,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     *,
     overrides: bool = True,
+    secrets: Collection[str] | None = None,
 ) -> M:
     """Read, override from the environment, resolve ${NAME}, check.
 
@@ -77,6 +78,8 @@ def load(
         model: what it must be.
         environment: defaults to the process's.
         overrides: whether SHADOW__A__B=… applies (it does to the configuration, not to a policy).
+        secrets: the top-level keys whose secrets are used; another secret's variable may be
+            missing, and the value is then a text that says so. None: all are used.
 
     Raises:
         ConfigError: one line, with the path of the key.
@@ -86,7 +89,7 @@ def load(
     if overrides:
         _override(tree, env)
     _refuse_literal_secrets(tree, ())
-    return check(_resolve(tree, env, ()), model)
+    return check(_resolve(tree, env, (), secrets), model)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -186,15 +189,25 @@ def _is_secret(path: tuple[str, ...]) -> bool:
     return name in SECRET_KEYS or (path[-3:-1] == ("headers", "set") and bool(_LOOKS.search(name)))
 
 
-def _resolve(node: Any, env: Mapping[str, str], path: tuple[str, ...]) -> Any:
+def _is_value_of_secret(path: tuple[str, ...]) -> bool:
+    """Whether no hash covers it and no check reads it: a secret, or any header's value."""
+    return _is_secret(path) or path[-3:-1] == ("headers", "set")
+
+
+def _resolve(
+    node: Any, env: Mapping[str, str], path: tuple[str, ...], secrets: Collection[str] | None
+) -> Any:
     if isinstance(node, dict):
-        return {key: _resolve(value, env, (*path, key)) for key, value in node.items()}
+        return {key: _resolve(value, env, (*path, key), secrets) for key, value in node.items()}
     if isinstance(node, list):
-        return [_resolve(value, env, (*path, str(i))) for i, value in enumerate(node)]
+        return [_resolve(value, env, (*path, str(i)), secrets) for i, value in enumerate(node)]
     if not isinstance(node, str):
         return node
+    needed = secrets is None or path[0] in secrets or not _is_value_of_secret(path)
 
     def look_up(match: re.Match[str]) -> str:
+        if match[1] not in env and not needed:
+            return f"(the environment has no {match[1]})"
         if match[1] not in env:
             raise ConfigError(f"{'.'.join(path)}: the environment has no {match[1]}")
         return env[match[1]]

@@ -20,7 +20,7 @@ from analysis.answers import report
 from analysis.look import Memory, look
 from collector.folder import secret_of
 from collector.store import StoreError, connect, store_errors
-from shadow.cli.reading import analysis_settings
+from shadow.cli.analysis import analysis_settings
 from shadow.cli.settings import store_settings
 from shadow.config import Config, load
 
