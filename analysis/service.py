@@ -72,6 +72,7 @@ def run(
     settle_s: float = 0.0,
     status: Status | None = None,
     then: Callable[[Client], None] | None = None,
+    words: Callable[[Exception], str] = str,
 ) -> int:
     """Look every couple of seconds until SIGTERM or SIGINT, then once more.
 
@@ -85,6 +86,7 @@ def run(
             supervisor that has ended the proxy and is about to end the collector.
         status: is told how it goes.
         then: called after each look, with the store.
+        words: what is said of an exception of the store's client.
 
     Returns:
         Exit status: 0; 75 where a reachable store kept refusing.
@@ -114,8 +116,9 @@ def run(
             refusals = refusals + 1 if _refused(error) else 0
             rest_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
             failures += 1
-            status.reason = f"the store is away: {_one_line(error)}"
-            log.warning("store away", error=_one_line(error), retry_in_s=rest_s)
+            why = _one_line(words(error))
+            status.reason = f"the store is away: {why}"
+            log.warning("store away", error=why, retry_in_s=rest_s)
             _close(client)
             client = None
         if (last and not patience.waits_for(memory)) or refusals >= MOST_REFUSALS:
@@ -173,8 +176,8 @@ def _refused(error: Exception) -> bool:
     )
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]
 
 
 def _signalled() -> threading.Event:

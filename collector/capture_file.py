@@ -40,24 +40,48 @@ def decode_file(
     try:
         answer = answer_of(capture)
     except (LookupError, TypeError, ValueError, OverflowError) as error:
-        raise NotACapture(f"{path}: not a capture: {type(error).__name__}: {error}") from None
+        raise NotACapture(f"{path}: not a capture: {error}") from None
     return decoded(replace(answer, count_tokens=count_tokens), details=details)
 
 
 def answer_of(capture: Any) -> Answer:
-    """The answer that a capture holds; raises LookupError, TypeError or ValueError for others."""
-    response = capture["response"]
-    if type(status := response["status"]) is not int and status is not None:
+    """The answer that a capture holds; raises TypeError or ValueError, with the key, for others."""
+    response = _at(capture, "response")
+    if type(status := _at(capture, "response.status")) is not int and status is not None:
         raise TypeError("response.status is no number")
+    whole = bool(_at(capture, "response.framing_complete"))
     return Answer(
-        path=str(capture["request"]["path"]),
+        path=str(_at(capture, "request.path")),
         status=status,
-        headers=[(str(name), str(value)) for name, value in response["headers"]],
-        body=_body(response["body"], response.get("body_encoding", "utf-8")),
-        marks=[(round(ms * 1e6), int(end)) for ms, end in response["marks_ms_end"]],
+        headers=[(str(name), str(value)) for name, value in _pairs(capture, "response.headers")],
+        body=_body(_at(capture, "response.body"), response.get("body_encoding", "utf-8")),
+        marks=[(round(ms * 1e6), int(end)) for ms, end in _pairs(capture, "response.marks_ms_end")],
         transport=_transport(response),
-        error=None if response["framing_complete"] else str(response.get("ended_by") or ""),
+        error=None if whole else str(response.get("ended_by") or ""),
     )
+
+
+def _at(capture: Any, path: str) -> Any:
+    """What stands under a dotted path."""
+    node, above = capture, ""
+    for step in path.split("."):
+        if not isinstance(node, dict):
+            raise TypeError(f"{above or 'the whole'} is no group of keys and values")
+        above = f"{above}.{step}".lstrip(".")
+        if step not in node:
+            raise ValueError(f"{above} is missing")
+        node = node[step]
+    return node
+
+
+def _pairs(capture: Any, path: str) -> list[Any]:
+    """A list of pairs."""
+    found = _at(capture, path)
+    if not isinstance(found, list) or any(
+        not isinstance(pair, list) or len(pair) != 2 for pair in found
+    ):
+        raise TypeError(f"{path} is no list of pairs")
+    return found
 
 
 def decoded(answer: Answer, *, details: bool = False) -> dict[str, Any]:

@@ -136,6 +136,7 @@ def analyze(config: Config) -> int:
     from analysis.api import api
     from analysis.service import Status, run
     from analysis.stopping import stopper
+    from collector.store import translated
     from shadow.cli.analysis import analysis_settings
     from shadow.cli.health import analysis_health
     from shadow.cli.serving import serving
@@ -158,6 +159,7 @@ def analyze(config: Config) -> int:
             lambda: connect(config),
             settle_s=settle_s,
             status=status,
+            words=lambda error: str(translated(error)),
             then=stopper(settings, lambda ended: tell_ended(file, settings.config_hash, ended)),
         )
 

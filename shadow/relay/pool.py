@@ -166,11 +166,15 @@ def _context(name: str, tls: Tls) -> ssl.SSLContext:
     Raises:
         ConfigError: a PEM file cannot be used.
     """
+    at = f"{name}.tls.ca: {tls.ca}"
     try:
         context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
         context.set_alpn_protocols(["http/1.1"])
+        at = f"{name}.tls.certificate: {tls.certificate}"
         if tls.certificate is not None:
+            if tls.key is not None and not tls.key.is_file():
+                at = f"{name}.tls.key: {tls.key}"  # the loader does not say which of the two it was
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:
-        raise ConfigError(f"{name}.tls: {error.strerror or error}") from None
+        raise ConfigError(f"{at}: {error.strerror or error}") from None
     return context

@@ -85,10 +85,17 @@ async def test_an_arm_over_tls():
 
 @in_loop
 async def test_a_missing_file_stops_the_start():
-    """One line that names the place."""
-    with pytest.raises(ConfigError, match=r"^primary\.tls: No such file"):
-        async with proxy({"url": "https://127.0.0.1:1", "tls": {"ca": "/nowhere.pem"}}):
-            pass
+    """One line that names the key and the file."""
+    there = str(TLS / "client.pem")
+    for key, files in {
+        "ca": {"ca": "/nowhere.pem"},
+        "certificate": {"certificate": "/nowhere.pem"},
+        "key": {"certificate": there, "key": "/nowhere.pem"},
+    }.items():
+        said = rf"^primary\.tls\.{key}: /nowhere\.pem: No such file"
+        with pytest.raises(ConfigError, match=said):
+            async with proxy({"url": "https://127.0.0.1:1", "tls": files}):
+                pass
 
 
 @pytest.mark.parametrize("by", ["url", "server_name"])
