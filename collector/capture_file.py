@@ -55,10 +55,17 @@ def answer_of(capture: Any) -> Answer:
         status=status,
         headers=[(str(name), str(value)) for name, value in _pairs(capture, "response.headers")],
         body=_body(_at(capture, "response.body"), response.get("body_encoding", "utf-8")),
-        marks=[(round(ms * 1e6), int(end)) for ms, end in _pairs(capture, "response.marks_ms_end")],
+        marks=_marks(capture),
         transport=_transport(response),
         error=None if whole else str(response.get("ended_by") or ""),
     )
+
+
+def _marks(capture: Any) -> list[tuple[int, int]]:
+    found = _pairs(capture, "response.marks_ms_end")
+    if any(isinstance(part, (str, bool)) or part is None for pair in found for part in pair):
+        raise TypeError("response.marks_ms_end is no list of pairs of numbers")
+    return [(round(ms * 1e6), int(end)) for ms, end in found]
 
 
 def _at(capture: Any, path: str) -> Any:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from collector.capture_file import NotACapture, decode_file
+
 CAPTURES = Path(__file__).parent / "captures"
 
 
@@ -58,3 +60,29 @@ def test_what_is_no_capture(tmp_path):
         assert done.stderr.count("\n") == 1
         assert done.stderr.startswith("shadow decode: ")
     assert decode().returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "response is missing"),
+        ("[]", "the whole is no group of keys and values"),
+        ('{"response": {}}', "response.status is missing"),
+        ('{"response": {"status": "x"}}', "response.status is no number"),
+        (
+            '{"request": [], "response": {"status": 200, "framing_complete": true}}',
+            "request is no group of keys and values",
+        ),
+        (
+            '{"request": {"path": "/"}, "response": {"status": 200, "framing_complete": true,'
+            ' "headers": [], "body": "", "marks_ms_end": [["x", 1]]}}',
+            "response.marks_ms_end is no list of pairs of numbers",
+        ),
+    ],
+)
+def test_what_is_wrong_in_it_is_named_by_its_key(tmp_path, text, said):
+    """In a person's words, never an exception's."""
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(NotACapture) as wrong:
+        decode_file(tmp_path / "c.json")
+    assert str(wrong.value) == f"{tmp_path}/c.json: not a capture: {said}"

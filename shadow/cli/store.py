@@ -29,7 +29,7 @@ ANSWER_S = 300
 """Each answer, where a command does not bound it closer; the first has 10 s (collector.store)."""
 READ_S = 60
 GATE_S = 10
-FOLDER_WAIT_S = 10.0
+FOLDER_WAIT_S = 15.0
 LOOK_AGAIN_S = 0.1
 NOT_MIGRATED = frozenset({60, 81})
 """ClickHouse's codes for an unknown table or database: nothing was collected yet."""
