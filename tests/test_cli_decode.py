@@ -74,8 +74,7 @@ def test_what_is_no_capture(tmp_path):
             "request is no group of keys and values",
         ),
         (
-            '{"request": {"path": "/"}, "response": {"status": 200, "framing_complete": true,'
-            ' "headers": [], "body": "", "marks_ms_end": [["x", 1]]}}',
+            '{"request": {"path": "/"}, "response": {"status": 200, "framing_complete": true, "headers": [], "body": "", "marks_ms_end": [["x", 1]]}}',
             "response.marks_ms_end is no list of pairs of numbers",
         ),
     ],
