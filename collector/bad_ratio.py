@@ -37,8 +37,8 @@ class BadRatio:
         if 0 < self._least <= self._bad and self._bad > self._most * len(self._recent):
             raise TooManyBadValues(
                 f"{self._bad} of the last {len(self._recent)} records cannot be stored, the last "
-                f"at {source}: {reason}; is the proxy newer than the collector? "
-                "limits.bad_records: 0 lets them become dead letters"
+                f"at {source}: {reason}; is the proxy newer than the collector? To get past them, "
+                "limits.bad_records: 0 lets them become dead letters (docs/operations.md)"
             )
 
     def _count(self, *, bad: bool) -> None:

@@ -50,7 +50,7 @@ def reaching(text: str) -> str | None:
     if _CURLED.search(signs):
         return "a typographic quotation mark"
     for at, token in enumerate(plain):
-        name = _name(token)
+        name = name_of(token)
         if name is None:
             continue
         if _is_called(plain, at) and _reaches(name):
@@ -60,7 +60,7 @@ def reaching(text: str) -> str | None:
     return None
 
 
-def _name(token: Token) -> str | None:
+def name_of(token: Token) -> str | None:
     """In small letters; None for what names nothing: a number, a sign, a text in single quotes."""
     if token.kind == "word":
         return token.text.lower()

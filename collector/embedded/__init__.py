@@ -10,6 +10,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from collector.embedded.bounds import readers_bounds
 from collector.embedded.engine import Engine, Frame, engine_errors
 from collector.embedded.request import Access
 from collector.embedded.server import serving
@@ -139,7 +140,7 @@ def _access(folder: Path, user: str, password: str) -> Access:
     if password:
         return Access(user, password)
     try:
-        return Access(user, made_secret(folder), open_reading=True)
+        return Access(user, made_secret(folder), open_reading=True, bounds=readers_bounds())
     except OSError as error:
         message = f"store.embedded: the secret in {folder}: {error.strerror or error}"
         raise Misconfigured(message) from error

@@ -125,7 +125,7 @@ def _opened(body: IO[bytes], coding: str) -> IO[bytes]:
     if coding == "lz4" and _at_hand("lz4.frame"):
         return cast("IO[bytes]", import_module("lz4.frame").LZ4FrameFile(body))
     if coding == "br" and _at_hand("brotli"):
-        return io.BytesIO(import_module("brotli").decompress(body.read()))
+        return io.BufferedReader(_Unbrotlied(body))
     message = f"Unknown compression method: {coding}"
     raise said(UNKNOWN_COMPRESSION_METHOD, message, "UNKNOWN_COMPRESSION_METHOD")
 
@@ -150,6 +150,32 @@ class _Inflated(io.RawIOBase):
             if not coded:
                 raise EOFError("it ends too soon")
         return 0
+
+
+class _Unbrotlied(io.RawIOBase):
+    """A brotli stream as a file: of a small body that unfolds to a huge one little more is held
+    than is read.
+    """
+
+    def __init__(self, body: IO[bytes]) -> None:
+        self._body = body
+        self._stream = import_module("brotli").Decompressor()
+        self._rest = b""
+        """Its limit is a wish: a block more may come."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest and not self._stream.is_finished():
+            wants = self._stream.can_accept_more_data()
+            coded = self._body.read(_PIECE_BYTES) if wants else b""
+            self._rest = self._stream.process(coded, output_buffer_limit=len(buffer))
+            if wants and not coded and not self._rest:
+                raise EOFError("it ends too soon")
+        piece, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 @cache

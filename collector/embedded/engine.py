@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 _MAX_QUERY_SIZE = 256 * 1024  # ClickHouse's own default
+_SERVER_BOUND = "max_server_memory_usage_to_ram_ratio=0.5"
+"""Of all statements together: half of the machine's memory, or of the container's. Beyond it the
+engine refuses, MEMORY_LIMIT_EXCEEDED, for which our own statements wait and try again."""
 _OWN_SETTINGS = {"session_timezone": "UTC", "async_insert": "0"}
 
 
@@ -61,7 +64,7 @@ class Engine:
         path = str(folder.resolve())
         holder = locked_by(folder)
         try:
-            connection = connect(path)
+            connection = connect(f"{path}?{_SERVER_BOUND}")
             _leave_files(connection, folder)
             return cls(path, connection)
         except RuntimeError as error:

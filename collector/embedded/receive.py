@@ -16,7 +16,9 @@ BODY_BYTES = 2**30
 """A request's body; it waits in a temporary file, and the insert starts once it is complete."""
 
 
-async def receive(request: web.Request, body: IO[bytes]) -> dict[str, str]:
+async def receive(
+    request: web.Request, body: IO[bytes], most_bytes: int = BODY_BYTES
+) -> dict[str, str]:
     """Read the request's body into the file, rewound, or give a form's fields: parameters.
 
     Raises:
@@ -25,8 +27,8 @@ async def receive(request: web.Request, body: IO[bytes]) -> dict[str, str]:
     if request.content_type == "multipart/form-data":
         return await _form(request)
     async for piece in request.content.iter_any():
-        if body.tell() + len(piece) > BODY_BYTES:
-            message = f"The request's body is longer than {BODY_BYTES} bytes"
+        if body.tell() + len(piece) > most_bytes:
+            message = f"The request's body is longer than {most_bytes} bytes"
             raise said(QUERY_IS_TOO_LARGE, message, "QUERY_IS_TOO_LARGE")
         body.write(piece)
     body.seek(0)

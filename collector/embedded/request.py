@@ -8,6 +8,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from collector.embedded.bounds import Bounds, bounded
 from collector.embedded.engine import Frame
 from collector.embedded.errors import AUTHENTICATION_FAILED, NOT_IMPLEMENTED, said
 from collector.embedded.work import Query
@@ -41,6 +42,8 @@ class Access:
     user: str = "default"
     password: str = field(default="", repr=False)
     open_reading: bool = False
+    bounds: Bounds = field(default_factory=Bounds)
+    """Of who reads without the password."""
 
 
 def check_access(access: Access, params: Mapping[str, str], headers: Mapping[str, str]) -> bool:
@@ -88,9 +91,14 @@ def _basic(value: str) -> str:
 
 
 def read_query(
-    method: str, params: Mapping[str, str], headers: Mapping[str, str], *, may_write: bool = True
+    method: str,
+    params: Mapping[str, str],
+    headers: Mapping[str, str],
+    bounds: Bounds | None = None,
 ) -> Query:
     """The statement (as far as it is not in the body) and all that it runs under.
+
+    With `bounds` it may only read, and only so much.
 
     Raises:
         EngineError: ClickHouse's own block compression, which this interface does not speak.
@@ -99,18 +107,19 @@ def read_query(
         if params.get(name, "0") not in {"", "0"}:
             message = f"{name}=1 is not supported here: use Accept-Encoding or Content-Encoding"
             raise said(NOT_IMPLEMENTED, message, "NOT_IMPLEMENTED")
+    settings = {name: value for name, value in params.items() if _is_setting(name)}
     frame = Frame(
         database=params.get("database") or headers.get("X-ClickHouse-Database") or "default",
-        settings={name: value for name, value in params.items() if _is_setting(name)},
+        settings=settings if bounds is None else bounded(settings, bounds),
         params={name[6:]: value for name, value in params.items() if name.startswith("param_")},
-        readonly=not may_write or (method in {"GET", "HEAD"} and "readonly" not in params),
+        readonly=bounds is not None or (method in {"GET", "HEAD"} and "readonly" not in params),
     )
     return Query(
         text=_bytes(params.get("query", "")),
         frame=frame,
         default_format=headers.get("X-ClickHouse-Format") or params.get("default_format"),
         whole=params.get("wait_end_of_query", "0") not in {"", "0"},
-        may_write=may_write,
+        bounds=bounds,
     )
 
 

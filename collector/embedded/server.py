@@ -22,21 +22,25 @@ from collector.embedded.errors import (
 )
 from collector.embedded.hello import asks_hello, hello_block
 from collector.embedded.pipe import Pipe
-from collector.embedded.receive import peek, receive
+from collector.embedded.receive import BODY_BYTES, peek, receive
 from collector.embedded.request import Access, check_access, read_query, wants_coding
-from collector.embedded.work import SPOOL_BYTES, Head, Query
+from collector.embedded.work import SPOOL_BYTES, STATEMENT_BYTES, Head, Query
 from collector.embedded.worker import Item, Job, Opening, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import IO
 
+    from collector.embedded.bounds import Bounds
     from collector.embedded.engine import Engine
 
 WORKERS = 4
-"""Statements that run at once; more wait. chDB runs as many as there are handles."""
+"""Statements that run at once of who shows the password, and as many of the others; more wait, so
+that nobody's readers keep our own waiting. chDB runs as many as there are handles."""
 OPEN_REQUESTS = 200
 """Requests that run or wait; beyond it, ClickHouse's TOO_MANY_SIMULTANEOUS_QUERIES."""
+OPEN_READERS = 150
+"""So many keep out further readers without the password, and nobody else."""
 URI_BYTES = 2**20
 
 
@@ -78,6 +82,7 @@ class _Interface:
         self._engine = engine
         self._access = access
         self._workers = ThreadPoolExecutor(WORKERS, "store-worker")
+        self._readers = ThreadPoolExecutor(WORKERS, "store-reader")
         self._stopper = ThreadPoolExecutor(1, "store-stopper")
         self._open = 0
         self._running: set[str] = set()
@@ -88,6 +93,7 @@ class _Interface:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._workers.shutdown)
+        await asyncio.to_thread(self._readers.shutdown)
         await asyncio.to_thread(self._stopper.shutdown)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -100,25 +106,26 @@ class _Interface:
         try:
             _refuse_other_sites(request)
             may_write = check_access(self._access, request.query, request.headers)
-            return await self._counted(request, may_write=may_write)
+            return await self._counted(request, None if may_write else self._access.bounds)
         except EngineError as error:
             return error_response(error)
 
-    async def _counted(self, request: web.Request, *, may_write: bool) -> web.StreamResponse:
-        if self._open >= OPEN_REQUESTS:
-            message = f"Too many simultaneous queries. Maximum: {OPEN_REQUESTS}"
+    async def _counted(self, request: web.Request, bounds: Bounds | None) -> web.StreamResponse:
+        if self._open >= (OPEN_REQUESTS if bounds is None else OPEN_READERS):
+            message = f"Too many simultaneous queries. Maximum: {self._open}"
             raise said(TOO_MANY_SIMULTANEOUS_QUERIES, message, "TOO_MANY_SIMULTANEOUS_QUERIES")
         self._open += 1
         try:
-            return await self._statement(request, may_write=may_write)
+            return await self._statement(request, bounds)
         finally:
             self._open -= 1
 
-    async def _statement(self, request: web.Request, *, may_write: bool) -> web.StreamResponse:
+    async def _statement(self, request: web.Request, bounds: Bounds | None) -> web.StreamResponse:
         body = cast("IO[bytes]", tempfile.SpooledTemporaryFile(SPOOL_BYTES))  # noqa: SIM115 - the worker closes it
         try:
-            params = dict(request.query) | await receive(request, body)
-            query = read_query(request.method, params, request.headers, may_write=may_write)
+            most = BODY_BYTES if bounds is None else STATEMENT_BYTES
+            params = dict(request.query) | await receive(request, body, most)
+            query = read_query(request.method, params, request.headers, bounds)
             if asks_hello(query.text or peek(body), params):
                 body.close()
                 return self._hello(query)
@@ -143,7 +150,8 @@ class _Interface:
         pipe: Pipe[Item] = Pipe()
         mark = job.query.frame.mark
         self._running.add(mark)
-        work = self._workers.submit(run, self._engine, job, pipe)
+        threads = self._workers if job.query.bounds is None else self._readers
+        work = threads.submit(run, self._engine, job, pipe)
         try:
             opening = await pipe.receive()
             if isinstance(opening, EngineError):

@@ -7,11 +7,13 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from collector.embedded.bounds import Bounds, raised
 from collector.embedded.engine import Engine, Frame, engine_errors, quoted
 from collector.embedded.errors import (
     ACCESS_DENIED,
     NOT_IMPLEMENTED,
     QUERY_IS_TOO_LARGE,
+    READONLY,
     SYNTAX_ERROR,
     said,
 )
@@ -49,14 +51,14 @@ class Query:
         text: what stood in `query=`; the statement may also go on, or begin, in the body.
         default_format: of an answer or of data that do not say theirs.
         whole: the answer may start only once it is complete, so that an error can be a status.
-        may_write: whether it comes from who showed the store's password.
+        bounds: of who did not show the store's password, and may only read; None: who did.
     """
 
     text: bytes
     frame: Frame
     default_format: str | None = None
     whole: bool = False
-    may_write: bool = True
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def perform(engine: Engine, query: Query, body: Body) -> Generator[Head | bytes]
     statement = read_statement(text.decode("latin-1"))
     if not statement.verb:
         raise said(SYNTAX_ERROR, "Empty query", "SYNTAX_ERROR")
-    if not query.may_write and not statement.reads:
+    if query.bounds is not None and not statement.reads:
         message = (
             "who does not show the store's password may only read: "
             f"SELECT, SHOW, DESCRIBE, EXISTS, EXPLAIN, not {statement.verb}"
@@ -94,6 +96,8 @@ def perform(engine: Engine, query: Query, body: Body) -> Generator[Head | bytes]
     if statement.data_start is None:
         whole = _whole_text(text, body)
         _refuse_reach(whole)
+        if query.bounds is not None:
+            _refuse_raise(whole, query.bounds)
         yield from _ask(engine, query, whole, statement)
     else:
         _refuse_reach(text[: statement.sql_end])
@@ -104,6 +108,12 @@ def _refuse_reach(text: bytes) -> None:
     """Nobody reads this machine's files, or asks others, by way of the store's port."""
     if name := reaching(text.decode("latin-1")):
         raise said(ACCESS_DENIED, f"{name} is not allowed over HTTP", "ACCESS_DENIED")
+
+
+def _refuse_raise(text: bytes, bounds: Bounds) -> None:
+    if name := raised(text.decode("latin-1"), bounds):
+        message = f"{name}: at most {bounds.most[name]} for who does not show the store's password"
+        raise said(READONLY, message, "READONLY")
 
 
 def _whole_text(text: bytes, body: Body) -> bytes:
