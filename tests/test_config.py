@@ -271,6 +271,23 @@ def test_secrets_come_from_the_environment_and_are_masked(tmp_path):
     assert "s3cret" not in str(masked(config))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "arms: {fp8: {role: candidate, url: 'http://u:${KEY}@c', sample: 1}}",
+        "arms: {fp8: {role: candidate, url: 'http://c/?key=${KEY}', sample: 1}}",
+        "admin: {follow: 'http://u:${KEY}@analysis:9090'}",
+        "listen: ${KEY}",
+        "redaction: {patterns: [{name: a, regex: '(${KEY}'}]}",
+    ],
+)
+def test_a_mistake_does_not_repeat_a_resolved_secret(tmp_path, line):
+    """It is told as the file spells it; such a line is logged at every SIGHUP."""
+    message = mistake(tmp_path, changed(line), KEY="hunter2 'x'")
+    assert "hunter2" not in message
+    assert "${KEY}" in message
+
+
 def test_a_resolved_configuration_can_be_read_again(tmp_path):
     """`shadow config` prints what loads to the same configuration."""
     config = load(write(tmp_path, MINIMAL), Config, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ SECRET_KEYS = frozenset(
 )
 _LOOKS = re.compile(r"key|token|secret|auth|cookie|jwt|passw|credential|signature")
 """A header field that is a secret by its name."""
+_LEAST_SECRET = 4
+"""Characters; what is shorter is none, and would be found in words."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -89,7 +91,28 @@ def load(
     if overrides:
         _override(tree, env)
     _refuse_literal_secrets(tree, ())
-    return check(_resolve(tree, env, (), secrets), model)
+    try:
+        return check(_resolve(tree, env, (), secrets), model)
+    except ConfigError as error:
+        raise ConfigError(_unresolved(str(error), tree, env)) from None
+
+
+def _unresolved(message: str, tree: Any, env: Mapping[str, str]) -> str:
+    """The message as the file spells it: what stands for ${NAME} may be a secret."""
+    names = {name for text in _texts(tree) for name in _REFERENCE.findall(text)}
+    for name in sorted(names & set(env), key=lambda each: -len(env[each])):
+        for said in (env[name], " ".join(env[name].split()), repr(env[name])[1:-1]):
+            if len(said) >= _LEAST_SECRET:
+                message = message.replace(said, f"${{{name}}}")
+    return message
+
+
+def _texts(node: Any) -> Iterator[str]:
+    for each in node.values() if isinstance(node, dict) else node:
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict | list):
+            yield from _texts(each)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
