@@ -14,6 +14,7 @@ import io
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ SERVING = frozenset({"up", "proxy", "collect", "measure", "analyze", "engine-sim
 
 def main() -> None:
     """Run the command line; the exit status is documented in docs/operations.md."""
-    _open_streams()
-    status = _status()
-    sys.exit(status if _taken() else UNCAUGHT)
+    out = _open_streams()
+    status = _status(out)
+    sys.exit(status if _taken(out) else UNCAUGHT)
 
 
-def _status() -> int:
+def _status(out: _Descriptor) -> int:
     try:
         from shadow.cli.commands import run
 
@@ -44,36 +45,41 @@ def _status() -> int:
     except SystemExit as left:
         return left.code if isinstance(left.code, int) and left.code > 1 else UNCAUGHT
     except BaseException:  # noqa: BLE001 the last guard
-        if _taken():
+        if _taken(out):
             traceback.print_exc()
             sys.stderr.write("shadow: this is a fault of shadow itself; see the lines above\n")
         return UNCAUGHT
 
 
-class _Deaf(io.FileIO):
-    """A descriptor that takes what it can; the rest is lost without an error."""
+class _Descriptor(io.FileIO):
+    """Standard output or error. It knows why it did not take something; a deaf one goes on."""
+
+    def __init__(self, number: int, *, deaf: bool) -> None:
+        super().__init__(number, "w", closefd=False)
+        self.lost, self.told, self.deaf = "", False, deaf
 
     def write(self, text: Buffer, /) -> int:
         try:
             return super().write(text)
-        except OSError:
-            return memoryview(text).nbytes
+        except OSError as error:
+            self.lost = error.strerror or str(error)
+            if self.deaf:
+                return memoryview(text).nbytes
+            raise
 
 
-def _open_streams() -> None:
-    """A stdout that keeps what it could not write, and fails where it was closed; a deaf stderr."""
+def _open_streams() -> _Descriptor:
+    """The streams made anew: a deaf stderr, and a stdout that fails where it was closed."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:  # closed: or the next file that is opened would be written to
             os.open(os.devnull, os.O_RDONLY)
-    kind = _Deaf if SERVING.intersection(sys.argv[1:2]) else io.FileIO
-    sys.stdout = _stream(kind(1, "w", closefd=False), sys.stdout, at_once=_at_once())
-    sys.stderr = _stream(_Deaf(2, "w", closefd=False), sys.stderr, at_once=True)
-
-
-def _at_once() -> bool:
-    return os.isatty(1) or bool(os.environ.get("PYTHONUNBUFFERED"))
+    out = _Descriptor(1, deaf=bool(SERVING.intersection(sys.argv[1:2])))
+    at_once = os.isatty(1) or bool(os.environ.get("PYTHONUNBUFFERED"))
+    sys.stdout = _stream(out, sys.stdout, at_once=at_once)
+    sys.stderr = _stream(_Descriptor(2, deaf=True), sys.stderr, at_once=True)
+    return out
 
 
 def _stream(into: io.FileIO, was: TextIO | None, *, at_once: bool) -> TextIO:
@@ -83,13 +89,14 @@ def _stream(into: io.FileIO, was: TextIO | None, *, at_once: bool) -> TextIO:
     return io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=at_once)
 
 
-def _taken() -> bool:
+def _taken(out: _Descriptor) -> bool:
     """Whether stdout has all that was written to it; if not, what is left is given up."""
-    try:
+    with suppress(OSError, ValueError):
         sys.stdout.flush()
-    except (OSError, ValueError) as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more at its end
-        why = getattr(error, "strerror", None) or error
-        sys.stderr.write(f"shadow: what was to be said could not be written: {why}\n")
-        return False
-    return True
+    if not out.lost or out.deaf:
+        return True
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes once more at its end
+    if not out.told:
+        sys.stderr.write(f"shadow: what was to be said could not be written: {out.lost}\n")
+    out.told = True
+    return False

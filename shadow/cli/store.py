@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from collector.store import StoreRefused, StoreUnavailable
 
 CONNECT_S = 5
+GREET_S = 10
+"""The first answers: by them a store that is stopped shows itself."""
 ANSWER_S = 300
-"""Each answer, where a command does not bound it closer; the first has 10 s (collector.store)."""
+"""Each later one, where a command does not bound it closer."""
 READ_S = 60
 GATE_S = 10
 FOLDER_WAIT_S = 15.0
@@ -52,7 +54,12 @@ def connect(config: Config, *, create: bool = False, answer_s: int = ANSWER_S) -
     """
     from collector.store import connect as by_http
 
-    settings = replace(store_settings(config), connect_timeout_s=CONNECT_S, timeout_s=answer_s)
+    settings = replace(
+        store_settings(config),
+        connect_timeout_s=CONNECT_S,
+        greet_timeout_s=GREET_S,
+        timeout_s=answer_s,
+    )
     with _mistakes(config):
         return by_http(replace(settings, database=None) if create else settings)
 
