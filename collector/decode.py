@@ -8,6 +8,7 @@ from collector.completion import Answer, Completion, Fault, read
 from collector.completion.dialects import dialect_of
 from collector.json_text import clean
 from collector.measures import Measures, measure
+from collector.names import misnamed
 from collector.rows import (
     READ,
     Row,
@@ -35,9 +36,12 @@ def rows_of(
     tokenizers, by arm.
 
     Raises:
-        MalformedRecord: it is no record. Whatever its answer holds, a record has its rows.
+        MalformedRecord: it is no record, or one with names that no proxy gives. Whatever its
+            answer holds, a record has its rows.
     """
     record = _decoded(value)
+    if said := misnamed(record):
+        raise MalformedRecord(f"record: {said}")
     if isinstance(record, Accounting):
         return {"accounting": accounting_rows(record), "workers": [worker_row(record)]}
     if record.measures is not None:

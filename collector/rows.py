@@ -67,6 +67,8 @@ _SAID_IF_ANY = (
     "logprobs",
     "token_ids",
 )
+_MOST_PATH = 2000
+_MOST_CHANGES = 100
 _MOST_WORD = 200  # characters of a word that an engine chose and a LowCardinality column keeps
 
 
@@ -89,21 +91,21 @@ def exchange_row(exchange: Exchange, completion: Completion, measures: Measures)
         "worker": exchange.worker,
         "boot_id": exchange.boot_id,
         "sequence": exchange.sequence,
-        "method": exchange.method,
-        "path": exchange.path,
+        "method": _word(exchange.method),
+        "path": exchange.path[:_MOST_PATH],
         "status": exchange.status,
         "transport": exchange.transport,
         "outcome": completion.outcome,
         "error": _error(exchange, completion),
-        "model": facts.model or "",
+        "model": _word(facts.model),
         "streamed": facts.streamed,
         "max_tokens": _count(facts.max_tokens),
         "temperature": _finite(facts.temperature),
         "request_bytes": facts.bytes,
         "turns": _count(facts.turns),
         "tools": _count(facts.tools),
-        "conversation": facts.conversation or "",
-        "request_changes": exchange.request_changes,
+        "conversation": _word(facts.conversation),
+        "request_changes": [_word(each) for each in exchange.request_changes[:_MOST_CHANGES]],
         "subject": exchange.subject or "",
         "weight": exchange.weight,
         "in_flight": exchange.in_flight,
@@ -144,7 +146,7 @@ def exchange_row(exchange: Exchange, completion: Completion, measures: Measures)
         "damaged_events": completion.damaged_events,
         "mirroring": _word(exchange.mirroring),
         "text_key": "",
-        "redactions": exchange.redactions,
+        "redactions": {_word(rule): n for rule, n in exchange.redactions.items()},
     }
 
 

@@ -161,7 +161,7 @@ def test_a_stream_of_rubbish_is_one_clear_line(folder):
     assert line.startswith(
         "shadow collect: 7 of the last 9 records cannot be stored, the last at w0:"
     )
-    assert line.endswith("limits.bad_records: 0 lets them become dead letters")
+    assert "limits.bad_records: 0 lets them become dead letters" in line
 
 
 def lengths(*messages):
