@@ -50,7 +50,7 @@ def cut(name: str, figures: Mapping[str, Windows], blocks: Blocks) -> Cut | None
     p = quantile_of(statistic)
     least = least if p is None else max(least, tail_pairs(p))
     block = block_of(windows.starts, windows.n, every, least)
-    if block.max() < 0:
+    if block.max() < 0 or not windows.sum_w[block >= 0].sum() > 0:
         return None
     full = windows.where(block >= 0)
     span_s = float(full.starts[-1] + blocks.window_seconds - full.starts[0])

@@ -14,8 +14,8 @@ from typing import Literal
 from analysis.case import Evidence
 from analysis.metrics import FAMILIES, Family
 from analysis.policy import Gated, Policy
-from analysis.preconditions import preconditions, warnings
-from analysis.reading import FAILURES, Reading, State, read
+from analysis.preconditions import FAILURES, preconditions, warnings
+from analysis.reading import Reading, State, read
 from analysis.waivers import Waiver
 
 Verdict = Literal["promote", "hold", "reject"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from analysis.case import Evidence
 
 DAY_S = 86400.0
+FAILURES = "failure.rate"
 SAME_LOAD = 0.1
 """Two arms' loads are the same load if they differ by no more than this."""
 MOST_GAPS = 3
@@ -86,9 +87,10 @@ def _biased(policy: Policy, evidence: Evidence) -> list[str]:
             continue
         level = policy.alpha.promote * attempt_share(evidence.attempt)
         half = gated.margin_fraction / 2
-        limits = bounds(sample, metric, edges(metric, half), level, level, policy.blocks.planned)
-        edge = harm_margin(metric, half)
-        if limits.harm_low > edge or limits.harm_high < -edge:
+        half_life_s = policy.outage if name == FAILURES else None  # a control may be down, too
+        planned = policy.blocks.planned
+        limits = bounds(sample, metric, edges(metric, half), level, level, planned, half_life_s)
+        if limits.fails or limits.harm_high < -harm_margin(metric, half):
             found.append(f"the test bed is biased: control and primary differ in {name}")
     return found
 

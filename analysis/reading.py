@@ -12,13 +12,12 @@ from analysis.case import Evidence
 from analysis.compare.sample import Sample
 from analysis.metrics import Metric
 from analysis.policy import Gated, Policy
+from analysis.preconditions import FAILURES
 from analysis.scale import change, delta, unit
 from analysis.sentence import Facts, sentence
 from analysis.statistics.attempts import attempt_share
 
 State = Literal["pass", "fail", "open", "not_gated"]
-
-FAILURES = "failure.rate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +111,22 @@ def _states(seen: _Seen) -> Iterator[tuple[State, str]]:
     if limits.passes:
         yield "pass", "the upper bound is within the margin"
     if math.isinf(limits.harm_high):
-        yield "open", f"too few blocks: {len(sample.influences)} so far"
+        yield "open", _too_few(sample)
     if limits.harm_low > seen.at.succeed:
         yield "open", "the goal is out of reach: the improvement is surely smaller"
     floor = _floor(seen)
     if floor is not None:
         yield "open", f"margin below the noise floor: ±{floor} at the planned blocks"
     yield "open", "the margin is still inside the interval"
+
+
+def _too_few(sample: Sample) -> str:
+    """How many blocks there are, and what they are worth where that is less than half of them."""
+    seen = sample.spread
+    told = f"too few blocks: {seen.blocks} so far"
+    alike = "in long runs, or of very unequal weight, "
+    few = seen.effective < seen.blocks / 2
+    return f"{told}, {alike}worth {seen.effective:.1f} independent ones" if few else told
 
 
 def _why_not_gated(evidence: Evidence, name: str) -> str:

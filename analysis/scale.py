@@ -20,6 +20,8 @@ def interval(metric: Metric, limits: Bounds) -> tuple[float, float]:
     low, high = limits.harm_low, limits.harm_high
     if side(metric) < 0:
         low, high = -high, -low
+    if metric.kind == "share":  # of a difference of shares there is nothing beyond ±1
+        low, high = (end if math.isinf(end) else min(max(end, -1.0), 1.0) for end in (low, high))
     return (
         low if math.isinf(low) else delta(metric, low),
         high if math.isinf(high) else delta(metric, high),

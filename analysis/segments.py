@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.bounds import edges, log_evidence
+from analysis.bounds import edges, log_evidence, side
 from analysis.compare.sample import Sample
 from analysis.judge import Judgement
 from analysis.policy import Policy
@@ -66,7 +66,8 @@ def explored(parts: list[Part], policy: Policy, judgement: Judgement) -> dict[st
 
     Evidence beyond the margin is an e-value a part; e-BH bounds the share of false finds.
     """
-    scored = sorted(((_log_e(part, policy), part) for part in parts), key=lambda each: -each[0])
+    scored = [(_log_e(part, policy), part) for part in parts]
+    scored.sort(key=lambda each: (-max(each[0], 0.0), -_excess(each[1], policy)))
     stands = e_bh([log_e for log_e, _ in scored], FALSE_SHARE)
     found = [_told(*each, policy) for each, true in zip(scored, stands, strict=True) if true]
     worst = _told(*scored[0], policy) if scored else None
@@ -77,6 +78,15 @@ def explored(parts: list[Part], policy: Policy, judgement: Judgement) -> dict[st
         "worst": worst,
         "disagreement": _disagreement(found, judgement),
     }
+
+
+def _excess(part: Part, policy: Policy) -> float:
+    """Harm as a multiple of the margin: what orders parts of which nothing is sure."""
+    metric, _ = policy.metric_of(part.name)
+    if not math.isfinite(part.sample.estimate):
+        return -math.inf
+    edge = edges(metric, policy.metrics[part.name].margin_fraction).fail
+    return side(metric) * part.sample.estimate / edge
 
 
 def _log_e(part: Part, policy: Policy) -> float:
@@ -112,4 +122,4 @@ def _disagreement(found: list[dict[str, Any]], judgement: Judgement) -> str | No
 def sentence(one: Mapping[str, Any]) -> str:
     """`e2e.p95 where model is m: +12.0 %`."""
     where = f"{one['metric']} where {one['segment']} is {plain(one['value'])}"
-    return f"{where}: {change(one['delta'], one['unit'])}"
+    return f"{where}: {change(one['delta'], one['unit'])} ({one['pairs']:,} pairs)"

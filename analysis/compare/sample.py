@@ -57,6 +57,7 @@ class Sample:
         value_range: where this arm's own value lies, at the 5 % level, whenever one looks.
         excess: of a share, each block's mean difference, shape (K,).
         begins_s: when each block begins, seconds since 1970, shape (K,); with `excess`.
+        kish: how many blocks of equal weight the blocks are worth; None: they weigh the same.
     """
 
     estimate: float
@@ -71,11 +72,18 @@ class Sample:
     value_range: tuple[float, float] | None = None
     excess: Floats | None = None
     begins_s: Ints | None = None
+    kish: float | None = None
 
     @property
     def spread(self) -> Spread:
-        """Blocks, effective blocks, standard error."""
-        return spread(self.influences, self.floor)
+        """Blocks, effective blocks, standard error.
+
+        Where few blocks hold most of the weight the estimate is theirs, and fits them: their own
+        influence is hardly seen in the error. So no more blocks count than the weights are worth.
+        """
+        found = spread(self.influences, self.floor)
+        worth = 1.0 if self.kish is None else min(self.kish / found.blocks, 1.0)
+        return replace(found, effective=found.effective * worth)
 
 
 def per_block(influence: Floats, weight: Floats, block: Ints) -> Floats:
@@ -95,3 +103,14 @@ def per_block(influence: Floats, weight: Floats, block: Ints) -> Floats:
     blocks = int(block.max()) + 1
     sums = np.bincount(block, weights=influence, minlength=blocks)
     return np.asarray(sums / (weight.sum() / blocks), dtype=np.float64)
+
+
+def kish_blocks(weight: Floats, block: Ints) -> float:
+    """How many blocks of equal weight these are worth: (Σ_k W_k)²/Σ_k W_k². Source: Kish 1965.
+
+    Args:
+        weight: a window's weight, shape (W,).
+        block: each window's block from 0, shape (W,).
+    """
+    sums = np.bincount(block, weights=weight)
+    return float(sums.sum() ** 2 / (sums @ sums))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.compare.sample import Floats, Ints, Sample, Windows, per_block
+from analysis.compare.sample import Floats, Ints, Sample, Windows, kish_blocks, per_block
 from analysis.statistics.bernstein import bernstein_range
 
 RANGE_ALPHA = 0.05
@@ -40,6 +40,7 @@ def share_difference(windows: Windows, block: Ints, span_s: float) -> Sample:
         pairs=float(windows.n.sum()),
         span_s=span_s,
         influences=per_block(influence, windows.sum_w, block),
+        kish=kish_blocks(windows.sum_w, block),
         floor=smoothed * (1 - smoothed) * (int(block.max()) + 1) / kish,
         counts=counts,
         value_range=bernstein_range(_clipped(bad / weights), RANGE_ALPHA),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.compare.sample import Ints, Sample, Windows, per_block
+from analysis.compare.sample import Ints, Sample, Windows, kish_blocks, per_block
 from analysis.compare.times import RESOLUTION
 
 
@@ -45,5 +45,6 @@ def ratio_of_sums(windows: Windows, block: Ints, span_s: float) -> Sample:
         pairs=float(windows.n.sum()),
         span_s=span_s,
         influences=per_block(influence, weight, block),
+        kish=kish_blocks(weight, block),
         floor=RESOLUTION**2,
     )

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from analysis.compare.sample import Floats, Ints, Sample, Windows, per_block
+from analysis.compare.sample import Floats, Ints, Sample, Windows, kish_blocks, per_block
 from analysis.statistics.quantile import BIN, Histogram, log_quantile, sparsity
 from analysis.statistics.ranks import quantile_ranks
 
@@ -41,6 +41,7 @@ def mean_log_ratio(windows: Windows, block: Ints, span_s: float) -> Sample:
         pairs=float(windows.n.sum()),
         span_s=span_s,
         influences=per_block(windows.sum_wd - estimate * windows.sum_w, windows.sum_w, block),
+        kish=kish_blocks(windows.sum_w, block),
         floor=RESOLUTION**2,
         failed=failed,
     )
@@ -91,6 +92,7 @@ def quantile_log_ratio(
         pairs=pairs,
         span_s=span_s,
         influences=per_block(influence, windows.sum_w, block),
+        kish=kish_blocks(windows.sum_w, block),
         floor=BIN**2,
         value_range=_range(totals[0], p, pairs),
     )

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.case import Counted, Evidence
+from analysis.compare.arrays import Arranged, share_sample
 from analysis.judge import judge
 from analysis.policy import Policy
-from analysis.scale import ends
+from analysis.scale import ends, interval
 from analysis.statistics.attempts import attempt_share
 from analysis.waivers import Waiver
 
@@ -299,3 +300,30 @@ def test_open_ends_are_not_told_as_question_marks():
     assert "too few blocks: 4 so far" in told
     assert ends(None, 0.05, "ratio") == "up to +5.0 %"
     assert ends(0.01, None, "share") == "+1.00 pp or more"
+
+
+def test_a_control_that_dies_in_mid_run_is_named():
+    """Thirteen blocks of a minute: the test bed is biased, whatever the candidate does."""
+    gone = np.zeros(60 * 50)
+    gone[-13 * 50 :] = 1
+    at_s = 1_790_000_000 + np.arange(len(gone)) * 1.2
+    of = Arranged(np.arange(len(gone)) // 50, np.ones(len(gone)), 3600.0, at_s)
+    rules = Policy.model_validate({"metrics": {"failure.rate": {"margin": "0.5pp"}}})
+    sides = {
+        "samples": {"failure.rate": share_sample(of, 0 * gone, gone)},
+        "test_bed": {"failure.rate": share_sample(of, gone, 0 * gone)},
+    }
+    found = judge(rules, Evidence("fp8", "control", span_s=3600, **sides))
+    said = "the test bed is biased: control and primary differ in failure.rate"
+    assert (found.verdict, found.reason) == ("hold", said)
+
+
+def test_a_share_has_no_bound_beyond_all():
+    """Nothing but failures: +100 pp is the most that can be."""
+    failed = np.ones(PAIRS)
+    sample = share_of(failed, 0 * failed, BLOCK)
+    reading = judge(policy("failure.rate"), Evidence("fp8", "control", {"failure.rate": sample}))
+    shown = interval(
+        reading.readings["failure.rate"].metric, reading.readings["failure.rate"].bounds
+    )
+    assert shown[1] == 1.0

@@ -121,3 +121,19 @@ def test_segments_of_stored_pairs(world):
         "output_tokens",
         "cached",
     }
+
+
+def test_the_worst_is_the_one_that_is_furthest_where_nothing_is_sure():
+    """A rare model on which all fails is named before parts with more pairs and no harm."""
+    trees = lines(1200)
+    rules = Policy.model_validate(
+        {**POLICY, "metrics": {"tpot.mean": {"margin": "5%"}, "failure.rate": {"margin": "5pp"}}}
+    )
+    for i, tree in enumerate(trees):
+        rare = i % 30 == 0
+        tree["segment"] = {"model": "rare" if rare else "m"}
+        if rare:
+            tree["ok"][1], tree["tpot_ms"][1] = False, None
+    file = read(text(trees).encode().splitlines(), known(rules))
+    worst = judge_file(file, rules, "file")["candidates"]["fp8"]["segments"]["worst"]
+    assert (worst["metric"], worst["value"], worst["delta"]) == ("failure.rate", "rare", 1.0)

@@ -80,6 +80,9 @@ def test_unknown_fields_and_words_are_tolerated():
         ({"body": base64.b64encode(zlib.compress(b"x" * 99)[:-4]).decode()}, "body"),
         ({"arrived_at": "yesterday"}, "arrived_at"),
         ({"marks": [[1]]}, "marks"),
+        ({"weight": 0}, "weight"),
+        ({"weight": -1.0}, "weight"),
+        ({"weight": 1e999}, "weight"),
     ],
 )
 def test_a_malformed_record_says_where(change, said):
