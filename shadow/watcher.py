@@ -177,10 +177,14 @@ class Watcher:
     def _look_at_told(self) -> None:
         self._stamps[self._places.told] = stamp(self._places.told)
         try:
-            self._hear(read(self._places.told))
+            told = read(self._places.told)
         except NotSteering as error:  # nobody knows whether it said pause: the safe side
             _log.error("what was said of mirroring cannot be read; it pauses", reason=str(error))
-            self._hear(damaged(error))
+            told = damaged(error)
+        if told == Told() and self._told not in (None, told):
+            _log.warning("what was said of mirroring is gone; the last word stands")
+            return
+        self._hear(told)
 
     def _hear(self, told: Told) -> None:
         if told != self._told:

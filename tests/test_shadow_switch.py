@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from shadow.reload import Refused, accepted
 from shadow.steering import NotSteering, Told, file_of, later, told_of
 from shadow.switch import Switch
 from shadow.switch_figures import switch_figures
-from shadow.watcher import Followed, ask, kill_reason
+from shadow.watcher import LOOK_S, Followed, ask, kill_reason
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHAT = b'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 13\r\n\r\n{"model":"m"}'
@@ -362,6 +364,24 @@ async def test_a_damaged_file_pauses(tmp_path):
     ):
         with steered(stage, tmp_path) as switch:
             await until(lambda: switch.skip == "paused")
+
+
+@in_loop
+async def test_a_word_that_is_gone_stands_until_there_is_another(tmp_path):
+    """A state folder that is taken away resumes nothing; a resume does."""
+    file = file_of(tmp_path / "state", "relay-test")
+    async with (
+        upstream(answering(OK)) as primary,
+        proxy(primary.url, {"fp8": "http://127.0.0.1:9"}) as stage,
+    ):
+        with steered(stage, tmp_path) as switch:
+            steering.change(file, lambda told: replace(told, paused=True, at_ns=1))
+            await until(lambda: switch.skip == "paused")
+            shutil.rmtree(file.parent)
+            await asyncio.sleep(2 * LOOK_S)  # there is nothing to wait for
+            assert switch.skip == "paused"
+            steering.change(file, lambda told: replace(told, paused=False, at_ns=2))
+            await until(lambda: not switch.skip)
 
 
 @contextmanager
