@@ -104,6 +104,7 @@ def _client(config: Config, stack: ExitStack, create: bool, answer_s: int) -> Cl
 
     until_s = time.monotonic() + FOLDER_WAIT_S
     while True:
+        asked_s = time.monotonic()
         try:
             return stack.enter_context(closing(connect(config, create=create, answer_s=answer_s)))
         except StoreUnavailable as away:
@@ -113,7 +114,8 @@ def _client(config: Config, stack: ExitStack, create: bool, answer_s: int) -> Cl
         holder = _holder(config.store.embedded, stack, create=create)
         if holder is None:
             return stack.enter_context(closing(_open_folder(config.store, create=create)))
-        if time.monotonic() >= until_s:
+        hangs = time.monotonic() - asked_s >= min(CONNECT_S, GREET_S)  # and will hang once more
+        if hangs or time.monotonic() >= until_s:
             raise _in_use(holder, unserved)
         time.sleep(LOOK_AGAIN_S)
 
