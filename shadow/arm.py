@@ -15,6 +15,8 @@ from shadow.side import Side
 from shadow.spending import purse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shadow.body.copy import Copy
     from shadow.config.choice import Inside
     from shadow.config.operations import Limits
@@ -46,6 +48,8 @@ class Shared:
     inside: Inside
     workers: int
     spending: Spending
+    failed: Callable[[Exception], None]
+    """Told of a fault of ours."""
     veil: Veil | None = None
 
 
@@ -69,6 +73,7 @@ class Arm:
         self.headers = ArmHeaders(name, self.pool.authority, self.pool.prefix, settings.headers)
         self.ledger = shared.ledger
         self.publisher = shared.publisher
+        self.failed = shared.failed
         self.open: dict[ArmRequest, None] = {}
         """In the order of their starts, which is the order of their deadlines."""
         self.sampled = (name, "eligible", ""), (name, "sampled", "")
@@ -137,13 +142,18 @@ class Arm:
         self.ledger.add(self.name, BREAKER_OPEN if transport == BREAKER_OPEN else "unsent")
         self.publisher.offer(capture)
 
-    def expire(self, now: int) -> None:
-        """End what is beyond the deadline; called by the proxy's clock."""
+    def expire(self, now: int, until_ns: int) -> bool:
+        """End what is beyond the deadline `now`; True where the time until `until_ns` (both
+        monotonic) is over before the last of it has ended.
+        """
         while self.open:
             oldest = next(iter(self.open))
             if now - oldest.capture.start_ns < self._deadline_ns:
-                return
+                return False
             oldest.cut("timed_out", "the arm's deadline has passed")
+            if monotonic_ns() > until_ns:
+                return bool(self.open)
+        return False
 
     def shut_down(self) -> None:
         """Drop what is still open: never a failure of the arm."""

@@ -191,7 +191,7 @@ class ArmRequest:
         self._close()
         self.capture.leave()
         self._arm.ledger.release(self.capture.token)
-        raise error
+        self._arm.failed(error)
 
     def upstream_full(self) -> None:
         """The whole request is in the buffer already."""

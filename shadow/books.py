@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shadow.plan import PRIMARY
 from shadow.sampling import CONVERSATION, REQUEST
+from shadow.side import PRIMARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shadow.arm import Arm
     from shadow.ports import Ledger
-    from shadow.routing import Route
+    from shadow.routes import Route
     from shadow.sampling import Sampler
 
 

@@ -13,16 +13,18 @@ from shadow.arm import Arm, Shared
 from shadow.arrivals import CAPTURE_BYTES
 from shadow.books import Books
 from shadow.config.choice import Inside
+from shadow.conversations import Conversations
+from shadow.deadlines import Deadlines
 from shadow.held import Held
-from shadow.plan import PRIMARY, Plan
-from shadow.plans import Plans
+from shadow.plan import Plan
+from shadow.plans import Plans, Waiting
 from shadow.redact import path_of
 from shadow.relay.turns import Turns
 from shadow.request import Request
-from shadow.routing import Conversations, Router
+from shadow.routing import Router
 from shadow.sampling import HEADER, REQUEST, Sampler, new_pair_id
 from shadow.selection import Denial, Selection, sole_value
-from shadow.side import Origin, Side
+from shadow.side import PRIMARY, Origin, Side
 from shadow.spending import spending
 from shadow.switch import Switch
 
@@ -62,6 +64,7 @@ class Mirror:
             Inside(config.networks),
             config.workers,
             spending(config, ledger.worker),
+            self.failed,
             veil=ports.veil,
         )
         self._spending = shared.spending
@@ -101,6 +104,7 @@ class Mirror:
         self._rates: Mapping[str, float] = {}
         self._set_rates()
         self.plans = Plans(self.failed)
+        self._deadlines = Deadlines(self.arms, self.failed)
 
     def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
         """What the mirror will do with this request; None when nothing, which is then counted."""
@@ -186,7 +190,7 @@ class Mirror:
             return self.switch.skip
         return "body_too_large" if head.length > self.request_bytes else ""
 
-    def failed(self, error: Exception, plan: Plan | None = None) -> None:
+    def failed(self, error: Exception, plan: Waiting | None = None) -> None:
         """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""
         if plan is not None:
             plan.abandon()
@@ -201,8 +205,8 @@ class Mirror:
         self.switch.tick(now, time.time(), open_copies, busy=busy)
         if self._given != self.switch.version:
             self._set_rates()
+        self._deadlines.pass_by(now)
         for arm in self.arms:
-            arm.expire(now)
             arm.pool.sweep()
 
     def shut_down(self) -> None:

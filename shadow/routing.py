@@ -7,54 +7,33 @@ Where a body cannot be read, whoever needs it is skipped: never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from shadow.body.change import NotServed, Wish, changes, greedy, sought
+from shadow.body.change import sought
 from shadow.body.coding import Encoded, undone
-from shadow.body.conversation import Beginning, Hash, beginning_in, beginning_of
-from shadow.body.copy import AS_IT_CAME, EXPANDED, Copy
-from shadow.body.edit import Edit, Pieces, applied
+from shadow.body.conversation import beginning_in, beginning_of
 from shadow.body.names import NAMES, named, stateful, stateful_path, stateful_tree
 from shadow.body.parsed import tree
 from shadow.body.quick import located
-from shadow.body.scan import NotJson, Object, Scanner, Steps, TooMuch
+from shadow.body.scan import NotJson, Scanner, Steps, TooMuch
+from shadow.probes import Probes
 from shadow.redact import path_of
+from shadow.routes import Route, Seen, routed
 from shadow.sampling import CONVERSATION
-from shadow.selection import field_values, sole_value
+from shadow.selection import field_values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shadow.arm import Arm
+    from shadow.conversations import Conversations
     from shadow.held import Held
-    from shadow.relay.head import RequestHead
     from shadow.request import Request
     from shadow.sampling import Sampler
-
-GREEDY: Final = "greedy"
 
 
 class NoRoom(Exception):
     """`limits.mirror_bytes` has no room for the body without its coding."""
-
-
-class Route(NamedTuple):
-    """What becomes of one arm: why it is skipped, or what it gets."""
-
-    arm: Arm
-    skipped: str
-    copies: Sequence[Copy]
-
-
-class Seen(NamedTuple):
-    """A body as far as it was looked at."""
-
-    scanner: Scanner
-    skipped: str = ""
-    """Why no arm may have it."""
-    found: Object | None = None
-    """What it says, if it is an object."""
-    tree: dict[str, Any] | None = None
-    """The same parsed, where that was quick."""
 
 
 class Router:
@@ -80,7 +59,7 @@ class Router:
         self._conversations = conversations
         self._held = held
         self.most_bytes = most_bytes
-        self._probed = probed
+        self._probes = Probes(sampler, probed)
         self._sought, self._scanned = sought(wishes, probed=probed > 0)
 
     def untouched(self, request: Request) -> bool:
@@ -117,9 +96,9 @@ class Router:
             if arm.key == CONVERSATION and drawn >= rates[arm.name]:
                 routes.append(Route(arm, "not_sampled", ()))
             else:
-                routes.append((yield from _route(arm, path, seen, expanded=request.expanded)))
-        if self._probed:
-            yield from self._probe(request, path, routes, seen, rates)
+                routes.append((yield from routed(arm, path, seen, expanded=request.expanded)))
+        if self._probes.share:
+            yield from self._probes.added(request, path, routes, seen, rates)
         return routes
 
     def _read(self, request: Request, path: bytes) -> Steps[Seen]:
@@ -174,95 +153,3 @@ class Router:
             return self._sampler.draw(request.pair_id)
         request.conversation = self._conversations.of(request.head, begun)
         return self._sampler.draw(f"{CONVERSATION}:{request.conversation}")
-
-    def _probe(
-        self,
-        request: Request,
-        path: bytes,
-        routes: list[Route],
-        seen: Seen,
-        rates: Mapping[str, float],
-    ) -> Steps[None]:
-        """Once more without chance, to the control and the candidates, if it is drawn for."""
-        more = greedy(path)
-        there = {route.arm.role for route in routes if route.copies}
-        scanner, found = seen.scanner, seen.found
-        if more is None or found is None or there != {"candidate", "control"}:
-            return
-        if self._sampler.draw(f"{GREEDY}:{request.pair_id}") >= self._probed:
-            return
-        sent = [route.arm for route in routes if route.copies]
-        for n, (arm, skipped, copies) in enumerate(routes):
-            if copies:
-                made = yield from changes(scanner, found, arm.wish, path, more)
-                body, said = _made(scanner.body, made.edits, made.names, expanded=request.expanded)
-                probe = Copy(0, GREEDY, body, said, self._probed * _met(arm, sent, rates))
-                routes[n] = Route(arm, skipped, [*copies, probe])
-
-
-class Conversations:
-    """Which conversation a request belongs to, by its tenant and its beginning."""
-
-    __slots__ = ("_hash", "_header")
-
-    def __init__(self, experiment: str, header: str | None) -> None:
-        self._hash = Hash(experiment)
-        self._header = None if header is None else header.encode()
-
-    def of(self, head: RequestHead, begun: Beginning) -> str:
-        """Its salted hash."""
-        tenant = "" if self._header is None else sole_value(head, self._header)
-        return self._hash.of(tenant.encode(), begun)
-
-
-def _met(arm: Arm, sent: list[Arm], rates: Mapping[str, float]) -> float:
-    """The chance that an arm of the other role got what this arm got: rates nest within a key."""
-    mine = rates[arm.name]
-    chances = (
-        min(1.0, rates[other.name] / mine) if other.key == arm.key else rates[other.name]
-        for other in sent
-        if other.role != arm.role and rates[other.name] and mine
-    )
-    return max(chances, default=1.0)
-
-
-def _route(arm: Arm, path: bytes, seen: Seen, *, expanded: bool) -> Steps[Route]:
-    wish, scanner, found = arm.wish, seen.scanner, seen.found
-    edits: list[Edit] = []
-    names: list[str] = []
-    if found is None:
-        reason = "model_not_served" if wish.models and not scanner.body else ""
-        if wish.reads and scanner.body:
-            reason = "not_json"
-    else:
-        reason, edits, names = yield from _changed(scanner, found, wish, path)
-    if reason:
-        return Route(arm, reason, ())
-    body, said = _made(scanner.body, edits, names, expanded=expanded)
-    if body is None and not said and wish.copies == 1:
-        return Route(arm, "", AS_IT_CAME)
-    return Route(arm, "", [Copy(n, "none", body, said) for n in range(wish.copies)])
-
-
-def _changed(
-    scanner: Scanner, found: Object, wish: Wish, path: bytes
-) -> Steps[tuple[str, list[Edit], list[str]]]:
-    """(why the arm is skipped, or the edits and what they alter)."""
-    try:
-        made = yield from changes(scanner, found, wish, path)
-    except NotServed:
-        return "model_not_served", [], []
-    except NotJson:
-        return "not_json", [], []
-    except TooMuch:
-        return "too_large_to_route", [], []
-    return "", made.edits, made.names
-
-
-def _made(
-    body: bytes | bytearray, edits: list[Edit], names: list[str], *, expanded: bool
-) -> tuple[Pieces | None, tuple[str, ...]]:
-    said = tuple(f"body:{name}" for name in names)
-    if expanded:
-        said = (*said, EXPANDED)
-    return (applied(body, edits) if edits else None), said

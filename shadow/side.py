@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shadow.arrivals import FIRST_BYTES
 from shadow.held import Held
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from shadow.config.subject import Subject
     from shadow.headers import ArmHeaders
     from shadow.redaction.records import Veil
+
+PRIMARY: Final = "primary"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from shadow.baseline import Baseline
 from shadow.headers import ArmHeaders
-from shadow.plan import PRIMARY
 from shadow.relay.framing import FramingError, request_framing
+from shadow.side import PRIMARY
 
 if TYPE_CHECKING:
     from shadow.config.upstream import Primary

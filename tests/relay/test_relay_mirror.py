@@ -504,6 +504,9 @@ async def test_a_burst_of_requests_leaves_the_loop_its_turns(monkeypatch):
             seen.append("plan")
             return True
 
+        def start_next(self) -> bool:
+            return False
+
     async with proxy("http://127.0.0.1:9", {"fp8": "http://127.0.0.1:9"}) as stage:
         for _ in range(3):
             stage.proxy.mirror.plans.perform_soon(Ready())
