@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from analysis.bounds import bounds, edges, harm_margin
+from analysis.bounds import Bounds, bounds, edges, harm_margin
+from analysis.compare.sample import Sample
+from analysis.metrics import Metric
 from analysis.policy import Policy
+from analysis.scale import change, delta, ends, interval, unit
 from analysis.statistics.attempts import attempt_share
 from analysis.statistics.ratio_mismatch import MISMATCH, log_mismatch
 
@@ -91,8 +94,18 @@ def _biased(policy: Policy, evidence: Evidence) -> list[str]:
         planned = policy.blocks.planned
         limits = bounds(sample, metric, edges(metric, half), level, level, planned, half_life_s)
         if limits.fails or limits.harm_high < -harm_margin(metric, half):
-            found.append(f"the test bed is biased: control and primary differ in {name}")
+            found.append(f"the test bed is biased: {_differ(name, metric, sample, limits)}")
     return found
+
+
+def _differ(name: str, metric: Metric, sample: Sample, limits: Bounds) -> str:
+    """How far apart control and primary are."""
+    if limits.outage is not None:
+        return f"the control was down for {limits.outage.blocks} blocks in a row ({name})"
+    seen = change(delta(metric, sample.estimate), unit(metric))
+    told = ends(*interval(metric, limits), unit(metric))
+    far = f"{seen}{f' ({told})' if told else ''}, beyond half of its margin"
+    return f"control and primary differ in {name}: {far}"
 
 
 def _loads(evidence: Evidence) -> list[str]:

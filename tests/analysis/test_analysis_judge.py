@@ -314,7 +314,7 @@ def test_a_control_that_dies_in_mid_run_is_named():
         "test_bed": {"failure.rate": share_sample(of, gone, 0 * gone)},
     }
     found = judge(rules, Evidence("fp8", "control", span_s=3600, **sides))
-    said = "the test bed is biased: control and primary differ in failure.rate"
+    said = "the test bed is biased: the control was down for 13 blocks in a row (failure.rate)"
     assert (found.verdict, found.reason) == ("hold", said)
 
 
