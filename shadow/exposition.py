@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from shadow.accounting import Ledger
 from shadow.exchange import DROP_REASONS, SKIP_REASONS
+from shadow.helps import help_of
 from shadow.publisher import Publisher
 
 REASONS = frozenset({*SKIP_REASONS, *DROP_REASONS})
@@ -136,7 +137,7 @@ def _by_class(counts: list[int]) -> Metric:
 
 
 def _single(name: str, value: int) -> Metric:
-    text = name.removeprefix("shadow_").removesuffix("_total").replace("_", " ")
+    text = help_of(name)
     if name.endswith("_total"):
         return CounterMetricFamily(name, text, value=value)
     return GaugeMetricFamily(name, text, value=value)

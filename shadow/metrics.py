@@ -28,6 +28,8 @@ class Totals:
     mirror_errors: int = 0
     """Exceptions in mirror code, kept from the client's path; any is a fault of ours."""
     last_mirror_error: str = ""
+    no_descriptor: int = 0
+    """Connections that were answered 503 at once: the process' file descriptors were used up."""
     open_connections: int = 0
     """Clients' connections."""
     open_streams: int = 0

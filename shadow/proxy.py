@@ -107,6 +107,7 @@ async def _serve(
         return readiness(publisher, listening=started.is_set(), away=stream.away)
 
     health = await serve_health(health_app(ready, render), bound)
+    saying = asyncio.ensure_future(_say(proxy, started))
     try:
         with live(mirror, config, path):
             await until_signalled(proxy, started)
@@ -115,7 +116,23 @@ async def _serve(
             raise
         raise ConfigError(f"listen: {config.listen}: {error.strerror or error}") from error
     finally:
+        saying.cancel()
         await health.cleanup()
+
+
+async def _say(proxy: Proxy, started: asyncio.Event) -> None:
+    await started.wait()
+    log.info(standing(proxy.config, proxy.port))
+
+
+def standing(config: Config, port: int) -> str:
+    """One line that says where the proxy listens and where requests go."""
+    arms = ", ".join(
+        f"{name} ({arm.role}, {arm.sample:g}) {arm.url}" for name, arm in config.arms.items()
+    )
+    where = Address(config.listen.host, port)
+    tapped = " (tapped)" if config.attach == "tap" else ""
+    return f"listening on {where}{tapped}; primary {config.primary.url}; arms: {arms or 'none'}"
 
 
 class _Stream:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from shadow import metrics
 from shadow.accounting import Ledger
 from shadow.exposition import exposition
+from shadow.helps import HELPS
 
 
 @dataclass(slots=True)
@@ -103,3 +107,28 @@ def test_rendering_is_small_enough_for_the_loop(render):
         return time.perf_counter() - began
 
     assert min(once() for _ in range(10)) < 0.02
+
+
+def test_every_figure_says_what_it_is_and_is_documented(tmp_path):
+    """One table holds the helps; no help is the name repeated, and docs/operations.md lists all."""
+    ledger, _ = Ledger.open(tmp_path, "0", "llama", "c0ffee")
+    ledger.add("fp8", "dropped", "queue_full")
+    render = exposition(ledger, WayOut(), metrics.Totals(), dict.fromkeys(_further(), int))
+    text = render("")[0].decode()
+    ledger.close(published=True)
+    helps = dict(re.findall(r"^# HELP (shadow_\S+) (.*)$", text, re.MULTILINE))
+    page = (Path(__file__).parent.parent / "docs/operations.md").read_text()
+    documented = set(re.findall(r"`(shadow_[a-z_]+)", page))
+    assert len(helps) > 25
+    for name, said in helps.items():
+        words = re.sub("^shadow_|_total$", "", name).replace("_", " ")
+        assert words not in {said, said.removesuffix(".").lower()}, name
+        assert len(said.split()) > 2, name
+    assert helps.keys() <= documented
+    assert set(HELPS) <= helps.keys()  # and none of the table's is nobody's
+
+
+def _further():
+    """The names that `shadow proxy` adds, of whichever stream and with redaction."""
+    source = (Path(__file__).parent.parent / "shadow/proxy.py").read_text()
+    return set(re.findall(r'"(shadow_[a-z_]+)":', source))

@@ -11,7 +11,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, cast
 
 from shadow.relay.head import BadRequest, RequestHead, RequestReader
-from shadow.relay.refusal import refusal
+from shadow.relay.refusal import OVERLOADED, refusal
 from shadow.relay.sockets import reset
 from shadow.relay.upload import AHEAD_BYTES
 
@@ -65,6 +65,9 @@ class Downstream(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self._relay.clients.add(self)
         self._relay.totals.open_connections += 1
+        if self._relay.descriptors.used_up(self.transport):
+            self._relay.out_of_descriptors()
+            self._send_away()
 
     def data_received(self, data: bytes) -> None:
         """Stamp before looking; then the body, the next head, or what comes ahead of its turn."""
@@ -218,6 +221,13 @@ class Downstream(asyncio.Protocol):
         self.head_since = 0
         self.transport.write(refusal(status, reason, head=False))
         self.linger()
+
+    def _send_away(self) -> None:
+        """Before it asked for anything; lingering would keep the descriptor that is short."""
+        self._relay.out_of_descriptors()
+        said = "too many connections are open here"
+        self.transport.write(refusal(503, said, head=False, kind=OVERLOADED))
+        self.close()
 
     def linger(self) -> None:
         """Close, but let the client read what it was told: what it still sends is read away."""

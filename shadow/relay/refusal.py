@@ -12,6 +12,7 @@ from typing import Final
 
 INVALID: Final = "invalid_request_error"
 UNREACHABLE: Final = "upstream_unreachable"
+OVERLOADED: Final = "overloaded_error"
 UNREADABLE: Final = "upstream_unreadable"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from shadow.relay.descriptors import Descriptors
 from shadow.relay.passage import Passage
 from shadow.relay.stale import RetryStale, may_be_retried
 
@@ -55,6 +56,7 @@ class Relay:
         self.mirrored = mirror.selection.methods
         """Requests of other methods are none of the mirror's, unless they ask for a websocket."""
         self.clients: set[Downstream] = set()
+        self.descriptors = Descriptors()
         self.draining = False
         self.forwarding: Forwarding | None = None
         """What the primary is told of clients; None: what they sent."""
@@ -62,7 +64,7 @@ class Relay:
         """What becomes of a request: it passes, or is tapped."""
         self.clock_ns = monotonic_ns()
         """The proxy's coarse clock, for what need not be stamped."""
-        self._told_at = -TELL_S
+        self._told_at = self._scarce_told_at = -TELL_S
         self.client_closed: Callable[[], None] = lambda: None
         """Called after each client's end; the drain waits by it."""
 
@@ -74,6 +76,20 @@ class Relay:
         if now - self._told_at > TELL_S:
             self._told_at = now
             _log.warning("no connection to the primary", reason=reason)
+
+    def out_of_descriptors(self) -> None:
+        """A client was sent away for them: counted, and the operator is told what raises them."""
+        self.totals.no_descriptor += 1
+        now = monotonic()
+        if now - self._scarce_told_at > TELL_S:
+            self._scarce_told_at = now
+            _log.warning(
+                "no file descriptors left: new connections get 503",
+                limit=self.descriptors.limit,
+                open_connections=self.totals.open_connections,
+                way_out="raise ulimit -n (systemd: LimitNOFILE), run more workers,"
+                " or lower limits.client_idle",
+            )
 
     def may_retry(self, head: RequestHead) -> bool:
         """Whether to keep the request at hand for a stale connection's retry."""
