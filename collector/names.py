@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from shadow.config.words import NAME
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shadow.exchange import Accounting, Exchange
 
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+"""As a configuration's names are; a test holds the two together."""
 MOST_WORD = 200
 """Characters of an identity that a proxy makes itself: a worker, a boot, a hash."""
 _WORD = re.compile(rf"[\x21-\x7e]{{1,{MOST_WORD}}}")

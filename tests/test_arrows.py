@@ -14,11 +14,12 @@ ALLOWED = {
     "collector": {
         "collector",
         "shadow.content_coding",
+        "shadow.outage",  # a leaf: what is said of something that is away
         "shadow.exchange",
         "shadow.sse",
         "shadow.stream",
     },
-    "analysis": {"analysis", "shadow.exchange"},
+    "analysis": {"analysis", "shadow.exchange", "shadow.outage"},
 }
 OWN = {"shadow", "collector", "analysis", "grafana"}
 

@@ -6,7 +6,8 @@ import pytest
 from collecting.records import accounting, exchange
 
 from collector.decode import rows_of
-from collector.names import MOST_WORD, misnamed
+from collector.names import MOST_WORD, NAME, misnamed
+from shadow.config import words
 from shadow.exchange import Count, MalformedRecord, encode
 
 HUGE = "x" * 70_000
@@ -49,3 +50,8 @@ def test_what_a_client_chose_is_cut():
     (row,) = rows_of(encode(record), "measures")["exchanges"]
     assert (len(row["method"]), len(row["path"])) == (200, 2000)
     assert sum(map(len, row["request_changes"])) == 100 * 200
+
+
+def test_names_are_the_configurations():
+    """The collector reads no configuration; its pattern is the same."""
+    assert NAME.pattern == words.NAME.pattern
