@@ -16,8 +16,10 @@ import yaml
 
 from collector.embedded import EmbeddedStore
 from collector.migrate import Retention, migrate
+from collector.store import StoreRefused
 from shadow.cli import store as reached
 from shadow.cli.commands import run
+from shadow.config import Config, load
 
 WAIVE = ["tpot.mean", "--by", "a", "--reason", "r", "--until", "2099-01-01"]
 COMMANDS = {"gate": [], "report": [], "plan": [], "migrate": [], "waive": WAIVE}
@@ -235,6 +237,30 @@ def test_a_folder_that_stays_in_use_is_named(configured, said, tmp_path, monkeyp
     assert (status, err) == (3, "")
     why = "no answer in 1 s" if hangs else "connection refused"
     assert f"{why}; the store's folder {folder} is in use by process {holder.pid}" in out
+
+
+def test_without_tables(configured, said, tmp_path):
+    """A store in which nothing was collected: readers hold, who would write says the way out."""
+    path = configured({"embedded": str(tmp_path / "none"), "listen": "127.0.0.1:1"})
+    nothing = f"no store at {tmp_path}/none: nothing was collected there yet\n"
+    assert said("gate", path)[:2] == (3, f"fp8: hold: the store cannot be read: {nothing}")
+    assert said("waive", path)[::2] == (2, f"shadow: store: {nothing}")
+    refused = StoreRefused(60, "Unknown table")
+    assert str(reached.without_store(refused)).startswith(
+        "store: it has no tables yet; `shadow mig"
+    )
+
+
+def test_tables_of_another_version(configured, served, monkeypatch):
+    """A column that is not there yet is a hold with the reason; any other refusal is our fault."""
+    monkeypatch.setenv("PW", "right")
+    store = {"clickhouse": {"url": served.url, "password": "${PW}"}}
+    config = load(Path(configured(store)), Config)
+    found, why = reached.read_store(config, lambda client: client.query("SELECT a FROM exchanges"))
+    assert found is None
+    assert why.startswith("the store's tables are not those of this version: ")
+    with pytest.raises(StoreRefused):
+        reached.read_store(config, lambda client: client.query("SELECT throwIf(1)"))
 
 
 def test_a_relative_policy_says_from_where(configured, said, tmp_path, monkeypatch, capsys):

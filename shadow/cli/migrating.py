@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from shadow.cli.settings import store_settings
-from shadow.cli.store import store
-from shadow.config import Config, ConfigError
+from shadow.cli.store import store, without_store
+from shadow.config import Config
 
 
 def migrate(config: Config) -> int:
@@ -22,7 +22,7 @@ def migrate(config: Config) -> int:
             database = known.database or "default"
             applied = apply(client, database, retention, cluster=known.cluster)
     except (StoreError, MigrationError) as error:
-        raise ConfigError(str(error)) from None
+        raise without_store(error) from None
     for name in applied:
         click.echo(name)
     return 0

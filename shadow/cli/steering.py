@@ -18,8 +18,8 @@ from aiohttp import web
 
 from shadow.config import Config, ConfigError
 from shadow.config.units import Address
+from shadow.followed import MIRROR_PATH, Followed, ask, fetched
 from shadow.steering import NotSteering, Told, change, file_of, is_rate, read, told_of
-from shadow.watcher import MIRROR_PATH, Followed, ask, fetched
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -108,7 +108,9 @@ def add_mirror(app: web.Application, file: Path, config: Config, connect: Connec
                 said = await request.json()
                 if not isinstance(said, dict):
                     raise Unfit("not a JSON object")
-                told = change(file, lambda told: steer(told, action, said, arms))
+                told = await asyncio.to_thread(  # another who changes it may hold it
+                    change, file, lambda told: steer(told, action, said, arms)
+                )
             except ValueError as error:
                 return _refusal(str(error), 400)
             except OSError as error:

@@ -35,6 +35,8 @@ FOLDER_WAIT_S = 15.0
 LOOK_AGAIN_S = 0.1
 NOT_MIGRATED = frozenset({60, 81})
 """ClickHouse's codes for an unknown table or database: nothing was collected yet."""
+_OLDER = frozenset({16, 47})
+"""Of an unknown column: an older version's tables, or a collector is just updating them."""
 _NOT_KNOWN = frozenset({192, 193, 194, 516})
 """Of an unknown user, a wrong or a missing password, and either of them."""
 _NOT_ALLOWED = 497
@@ -91,12 +93,24 @@ def read_store(
         with store(config, answer_s=answer_s) as client, store_errors():
             found = read(client)
     except StoreRefused as error:
+        if error.code in _OLDER:
+            return None, f"the store's tables are not those of this version: {error}"
         if error.code not in NOT_MIGRATED:
             raise
         return None, "no data yet"
     except StoreError as error:
         return None, f"the store cannot be read: {error}"
     return found, "no verdict was written yet"
+
+
+def without_store(error: Exception) -> ConfigError:
+    """What a command says that cannot go on without the store; one line."""
+    if getattr(error, "code", None) in NOT_MIGRATED:
+        return ConfigError(
+            "store: it has no tables yet; `shadow migrate` or the collector makes them"
+        )
+    said = str(error)
+    return ConfigError(said if said.startswith("store at ") else f"store: {said}")
 
 
 def _client(config: Config, stack: ExitStack, create: bool, answer_s: int) -> Client:  # noqa: FBT001 internal

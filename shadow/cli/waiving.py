@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import click
 
 from shadow.cli.analysis import analysis_settings
-from shadow.cli.store import store
-from shadow.config import Config, ConfigError
+from shadow.cli.store import store, without_store
+from shadow.config import Config
 
 FIRST_YEAR, LAST_YEAR = 1971, 2199
 """What the store's times can hold, with room."""
@@ -37,7 +37,7 @@ def waive(
             apply(client, settings, name, waiver)
             line = gate(stored(client, settings), name).line
     except StoreError as error:
-        raise ConfigError(str(error)) from None
+        raise without_store(error) from None
     ended = " (that has passed: an earlier waiver is taken back)"
     click.echo(
         f"waived {metric} {waiver.words}{ended if waiver.until_ns <= time.time_ns() else ''}"
