@@ -25,6 +25,7 @@ from analysis.evidence import Rewritten
 from analysis.gate import NO_CANDIDATE
 from analysis.look import Memory, look
 from analysis.settings import Settings
+from shadow.outage import Outage
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -38,8 +39,11 @@ BUSY_SHARE = 0.25
 MOST_REST_S = 30.0
 SETTLE_REST_S = 0.3
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+QUIET_S = 20.0
+"""The collector that starts beside us needs some seconds to open its store and make its tables."""
 MOST_REFUSALS = 5
 """So many refusals of a reachable store in a row end the process; a supervisor starts it again."""
+NO_TABLES = "its tables are not made yet; is `shadow collect` running?"
 NOT_MIGRATED = {60, 81}
 """ClickHouse's codes for an unknown table or database: the collector has not made them yet."""
 
@@ -99,6 +103,7 @@ def run(
         log.warning("nothing to judge", reason=NO_CANDIDATE)
     memory, failures, refusals = Memory(), 0, 0
     status = status or Status()
+    outage = Outage(log, starting="waiting for the store and its tables", quiet_s=QUIET_S)
     client: Client | None = None
     patience = _Patience(stop, settle_s)
     while True:
@@ -110,15 +115,18 @@ def run(
             if then is not None:
                 then(client)
             failures, refusals = 0, 0
+            outage.back()
+            if not status.looks_total:
+                log.info(_judging(settings))
             status.looked(time.monotonic() - began)
             rest_s = _rest(status.look_seconds)
         except (StoreAway, ClickHouseError, OSError, Rewritten) as error:
             refusals = refusals + 1 if _refused(error) else 0
             rest_s = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
             failures += 1
-            why = _one_line(words(error))
+            why = NO_TABLES if _not_migrated(error) else _one_line(words(error))
             status.reason = f"the store is away: {why}"
-            log.warning("store away", error=why, retry_in_s=rest_s)
+            outage.away("store away", why)
             _close(client)
             client = None
         if (last and not patience.waits_for(memory)) or refusals >= MOST_REFUSALS:
@@ -174,6 +182,16 @@ def _refused(error: Exception) -> bool:
         and not isinstance(error, OperationalError)
         and error.code not in NOT_MIGRATED
     )
+
+
+def _not_migrated(error: Exception) -> bool:
+    return isinstance(error, DatabaseError) and error.code in NOT_MIGRATED
+
+
+def _judging(settings: Settings) -> str:
+    """One line that says what is compared with what."""
+    candidates = ", ".join(settings.candidates) or "nothing"
+    return f"judging {candidates} against {settings.control or 'primary'}, {settings.experiment}"
 
 
 def _one_line(text: str) -> str:

@@ -30,10 +30,20 @@ class Outage:
     Args:
         log: where lines go.
         clock: seconds, monotonic.
+        starting: said once, instead of all reasons, while it was never there yet and `quiet_s`
+            have not passed since the first try: what starts beside us takes its time.
+        quiet_s: see above.
     """
 
-    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+        starting: str = "",
+        quiet_s: float = 0.0,
+    ) -> None:
         self._log, self._clock = log, clock
+        self._starting, self._quiet_s = starting, quiet_s
         self._since: float | None = None
         self._event = ""
         self._told: dict[str, float] = {}
@@ -49,25 +59,32 @@ class Outage:
         """
         with self._lock:
             now = self._clock()
-            self._since = now if self._since is None else self._since
+            begins = self._since is None
+            self._since = since = now if self._since is None else self._since
             self._event = event
+            if now - since < self._quiet_s:
+                if begins:
+                    self._log.info(self._starting)
+                return
             if not self._is_news(reason, now):
                 return
             self._told[reason] = now
-            for_s = round(now - self._since)
+            for_s = round(now - since)
         self._log.warning(event, reason=reason, for_s=for_s, **more)
 
     def back(self, **more: object) -> None:
-        """It worked; a line only if it was away."""
+        """It worked; a line only if it was said to be away."""
+        self._quiet_s = 0.0
         if self._since is None:  # the common case takes no lock
             return
         with self._lock:
             if self._since is None:
                 return
             for_s, event = round(self._clock() - self._since), self._event
-            self._since = None
+            self._since, told = None, bool(self._told)
             self._told.clear()
-        self._log.info(f"{event}: over", after_s=for_s, **more)
+        if told:
+            self._log.info(f"{event}: over", after_s=for_s, **more)
 
     def _is_news(self, reason: str, now: float) -> bool:
         last = max(self._told.values(), default=now - AGAIN_S)

@@ -9,12 +9,13 @@ class Lines(list):
     def warning(self, event, **values):
         self.append((event, values["reason"], values["for_s"]))
 
-    info = lambda self, event, **values: self.append((event, values["after_s"]))  # noqa: E731
+    def info(self, event, **values):
+        self.append((event, values["after_s"]) if values else event)
 
 
-def outage():
+def outage(**more):
     lines, now = Lines(), [100.0]
-    return Outage(lines, lambda: now[0]), lines, now
+    return Outage(lines, lambda: now[0], **more), lines, now
 
 
 def test_a_reason_is_told_once_in_half_a_minute():
@@ -58,3 +59,20 @@ def test_the_end_is_told_once_and_only_after_an_outage():
         ("stream away: over", 7),
         ("stream away", "refused", 0),
     ]
+
+
+def test_a_start_is_one_plain_line_for_a_while():
+    """What is still starting is no outage: no reason is told, and no end, until its time is over."""
+    said, lines, now = outage(starting="waiting", quiet_s=20.0)
+    for _ in range(20):
+        said.away("store away", "refused")
+        now[0] += 1
+    assert lines == ["waiting"]
+    said.away("store away", "refused")
+    assert lines[1:] == [("store away", "refused", 20)]
+    quick, lines, _ = outage(starting="waiting", quiet_s=20.0)
+    quick.away("store away", "refused")
+    quick.back()
+    assert lines == ["waiting"]
+    quick.away("store away", "refused")  # it was there: this is an outage
+    assert lines == ["waiting", ("store away", "refused", 0)]
