@@ -259,7 +259,7 @@ class Exchange(_Wire):
     """How many of `body`'s last bytes are the tail that follows the gap."""
     in_flight: int = 0
     """Requests of this arm that were open when this one began."""
-    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=1e-9, le=1e12)
     """1 / sampling probability, as it was when the request was decided on."""
     mirroring: str = "on"
     """What the mirror did when the request arrived: on; off (a shadow-off window: the primary's

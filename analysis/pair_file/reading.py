@@ -15,6 +15,10 @@ ENCLOSED = frozenset({"pair_id", "at", "candidate", "weight", "segment", "tap"})
 """Keys that hold something else than one metric's three values."""
 MOST_WEIGHT = 1e6
 """One pair in a million: whoever weighs more than that speaks for all others."""
+LEAST_WEIGHT = 1e-9
+"""Far below, squares are no numbers any more."""
+MOST_VALUE = 1e30
+"""Sums of such values, and their squares, are still numbers."""
 MOST_COUNT = 10**12
 YEAR_2100_S = 4_102_444_800
 NOT_NEGATIVE = "wants three values, each a number that is not negative or null"
@@ -89,8 +93,9 @@ def _take(tree: dict[str, Any], rows: dict[str, Rows], known: Mapping[str, Kind]
     at_s, weight = _number(tree, "at"), _number(tree, "weight", 1.0)
     if not 0 <= at_s < YEAR_2100_S:
         raise _Wrong("at: wants seconds since 1970, UTC (are these milliseconds?)")
-    if not 0 < weight <= MOST_WEIGHT:
-        raise _Wrong(f"weight: must be above 0, and {MOST_WEIGHT:,.0f} at most")
+    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        limits = f"{LEAST_WEIGHT:.9f} at least, and {MOST_WEIGHT:,.0f} at most"
+        raise _Wrong(f"weight: must be above 0: {limits}")
     values = {
         key: _sides(key, value, known.get(key))
         for key, value in tree.items()
@@ -144,6 +149,8 @@ def _side(key: str, value: Any, kind: Kind | None) -> float:
             raise _Wrong(f"{key}: wants three values, each {WORDS.get(key, SHARE)}")
     elif isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         raise _Wrong(f"{key}: {NOT_NEGATIVE}")
+    if value > MOST_VALUE:
+        raise _Wrong(f"{key}: wants values of {MOST_VALUE:g} at most")
     return float(value)
 
 

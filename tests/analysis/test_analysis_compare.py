@@ -137,3 +137,15 @@ def test_a_mean_of_times_is_no_figure_where_many_failed():
         assert math.isfinite(sample.estimate) == known
         assert math.isfinite(sample.value) == known
         assert sample.failed == pytest.approx(failed / 1000)
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan, 0.0])
+@pytest.mark.parametrize("place", range(4))
+def test_a_ratio_of_what_is_no_number_is_unknown(odd, place):
+    """One infinite, undefined or empty sum on either side: no estimate, no crash."""
+    names = ("numerator", "denominator", "reference_numerator", "reference_denominator")
+    values = {name: np.ones(40) for name in names}
+    values[names[place]] = np.full(40, odd)
+    sample = ratio_of_sums(windows(np.arange(40) // 4, **values), np.arange(10), 10.0)
+    assert math.isnan(sample.estimate)
+    assert not sample.influences.any()
