@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from collector import cluster
 from collector.folder import EXTRA, locked_by
+from collector.ping import stranger
 from collector.wording import no_clickhouse, not_reached, overloaded
 
 if TYPE_CHECKING:
@@ -167,6 +168,9 @@ def connect(settings: StoreSettings) -> Client:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"store url: not http(s)://HOST[:PORT]: {settings.url}")
     with store_errors(settings.url):
+        said = settings.connect_timeout_s, settings.greet_timeout_s
+        if other := stranger(settings.url, settings.ca, *said):
+            raise NotClickHouse(other)
         client = clickhouse_connect.get_client(
             interface=parts.scheme,
             host=parts.hostname,
