@@ -61,11 +61,12 @@ def bind(address: Address) -> socket.socket:
 
 
 def readiness(
-    way_out: WayOut, *, listening: bool, away: str | None = None
+    way_out: WayOut, *, listening: bool, away: str | None = None, fault: str = ""
 ) -> tuple[int, dict[str, object]]:
     """(status, JSON): 200, or 503 with the first reason why captures would not get out.
 
-    `away` is why they wait on this machine meanwhile, where they do.
+    `away` is why they wait on this machine meanwhile, where they do; `fault` which change of
+    mirroring may not be heard, the last reason.
     """
     reason = None
     if not listening:
@@ -76,6 +77,8 @@ def readiness(
         reason = f"records wait on disk: {away}"
     elif way_out.queued_bytes > QUEUE_FULL_SHARE * way_out.queue_bytes:
         reason = "the queue is full"
+    elif fault:
+        reason = f"a change may not be heard, a fault of shadow: {fault}"
     return (200 if reason is None else 503), {
         "ready": reason is None,
         "reason": reason,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from shadow.config import Config, ConfigError, load
+from shadow.followed import Followed
 from shadow.reload import Refused, accepted
 from shadow.steering import file_of
-from shadow.watcher import Ears, Followed, Places, Watcher
+from shadow.watcher import Ears, Places, Watcher
 
 if TYPE_CHECKING:
     from shadow.mirror import Mirror
@@ -60,7 +61,8 @@ def live(mirror: Mirror, config: Config, path: Path | None) -> Iterator[None]:
         ),
     )
     watcher.first_look()
-    switch.unseen = watcher.stuck
+    switch.unseen, switch.fault = watcher.stuck, watcher.fault
+    switch.faults_total = lambda: watcher.faults_total
     mirror.tick(monotonic_ns())
     before = signal.getsignal(signal.SIGHUP)
     loop.add_signal_handler(signal.SIGHUP, watcher.reload)

@@ -104,7 +104,8 @@ async def _serve(
     render = exposition(ledger, publisher, totals, further, lambda: switch_figures(mirror))
 
     def ready() -> tuple[int, dict[str, object]]:
-        return readiness(publisher, listening=started.is_set(), away=stream.away)
+        fault = mirror.switch.fault()
+        return readiness(publisher, listening=started.is_set(), away=stream.away, fault=fault)
 
     health = await serve_health(health_app(ready, render), bound)
     saying = asyncio.ensure_future(_say(proxy, started))

@@ -10,7 +10,8 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -111,38 +112,90 @@ def read(path: Path) -> Told:
         raise NotSteering(f"{path}: {error}") from error
 
 
-def write(path: Path, told: Told) -> None:
+def write(path: Path, told: Told, *, waits: bool = True) -> None:
     """Whole or not at all, and on the disk when it returns.
 
+    Args:
+        path: the file.
+        told: what it says from now on.
+        waits: for another process that changes it.
+
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; BlockingIOError: another changes it just now.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with _alone(path, 0 if waits else fcntl.LOCK_NB):
+        _put(path, told)
+
+
+def _put(path: Path, told: Told) -> None:
+    partial = path.with_name(f"{_partial(path)}{os.getpid()}")
     with partial.open("w", encoding="utf-8") as file:
         json.dump(told.document(), file)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # its new name too
+    finally:
+        os.close(folder)
+
+
+def _partial(path: Path) -> str:
+    """How the names of unfinished files begin."""
+    return f".{path.name}."
+
+
+def tidied(path: Path) -> None:
+    """Remove what killed processes have left of unfinished writes: while nobody writes, what there
+    is was left. Waits for nobody: where one writes now, the next start does it.
+
+    Raises:
+        OSError: the folder cannot be read, or something not be removed.
+    """
+    if not path.parent.is_dir():
+        return
+    try:
+        with _alone(path, fcntl.LOCK_NB):
+            for left in path.parent.iterdir():
+                if left.name.startswith(_partial(path)):
+                    left.unlink(missing_ok=True)
+    except BlockingIOError:
+        return
+
+
+@contextmanager
+def _alone(path: Path, how: int = 0) -> Iterator[None]:
+    """No other process or thread changes what `path` says inside of the block; its folder is made.
+
+    Raises:
+        OSError: the folder, or the lock in it, cannot be used; BlockingIOError: with LOCK_NB in
+            `how`, another changes it just now.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def change(path: Path, how: Callable[[Told], Told]) -> Told:
     """Read, change, write, with no other writer between. A damaged file counts as a pause, as it
     does to who watches it: no word of another (an arm's end, a rate) takes that back.
 
+    Waits for who else changes it: not for an event loop.
+
     Raises:
         OSError: it cannot be read now, or not be written; what was said stands.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o640)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with _alone(path):
         before = _read_or_paused(path)
         after = how(before)
         if after != before:
-            write(path, after)
+            _put(path, after)
         return after
-    finally:
-        os.close(descriptor)
 
 
 def _read_or_paused(path: Path) -> Told:

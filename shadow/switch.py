@@ -38,6 +38,8 @@ class Switch:
         "_names",
         "_second_ns",
         "_windows",
+        "fault",
+        "faults_total",
         "guard",
         "killed",
         "mirroring",
@@ -66,6 +68,10 @@ class Switch:
         """Why the kill switch holds; '': it does not."""
         self.unseen: Callable[[], str] = str
         """Why the kill switch could not be looked at; '': it was."""
+        self.fault: Callable[[], str] = str
+        """Which change may not be heard, for a fault of ours; '': each is."""
+        self.faults_total: Callable[[], int] = int
+        """How often such a fault began."""
         self.stopped: Mapping[str, str] = {}
         """Arm → why it has ended."""
         self.version = 0

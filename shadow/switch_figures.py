@@ -39,6 +39,16 @@ def switch_figures(mirror: Mirror) -> Iterator[Metric]:
     for arm in mirror.arms:
         rates.add_metric((arm.name,), arm.sample)
     yield rates
+    yield CounterMetricFamily(
+        "shadow_watch_faults",
+        "Faults of shadow in watching what changes mirroring.",
+        switch.faults_total(),
+    )
+    yield GaugeMetricFamily(
+        "shadow_watch_fault",
+        "1 while a change of mirroring may not be heard for such a fault.",
+        int(bool(switch.fault())),
+    )
     if switch.guard is not None:
         yield from _lag(switch.guard)
 

@@ -6,60 +6,27 @@ watches the kill switch hangs (a mount that is gone), that counts as unreadable:
 
 from __future__ import annotations
 
-import json
-import os
-import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
-from urllib.error import URLError
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from typing import Final
 
 import structlog
 
-from shadow.steering import MOST_BYTES, NotSteering, Told, damaged, later, read, told_of, write
+from shadow.followed import Followed, ask
+from shadow.kill_switch import kill_reason
+from shadow.steering import NotSteering, Told, damaged, later, read, tidied, write
 
 LOOK_S: Final = 0.25
 FOLLOW_S: Final = 1.0
-FOLLOW_TIMEOUT_S: Final = 2.0
+_KILL_SWITCH, _TOLD = "the kill switch", "what was said of mirroring"
+_CONFIG, _PORT = "the configuration", "the control port"
 STUCK_S: Final = 5.0
 """Without a look at the kill switch for so long, it counts as unreadable."""
-MOST_KILL_BYTES: Final = 4096
-_OFF: Final = frozenset({"", "off", "0", "false", "no"})
-MIRROR_PATH: Final = "/api/v1/mirror"
 
 _log = structlog.get_logger("shadow.watcher")
-
-
-def kill_reason(path: Path) -> str:
-    """Why mirroring must stop by this file; '' where it says off, or is not there.
-
-    It is read by its path each time, so links that are swapped (a ConfigMap's) are followed.
-    """
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return f"{path} cannot be read: it is no file"
-            read = file.read(MOST_KILL_BYTES + 1)
-    except FileNotFoundError:
-        if path.is_symlink():
-            return f"{path} leads nowhere"
-        return "" if path.parent.is_dir() else f"{path.parent} is missing"
-    except OSError as error:
-        return f"{path} cannot be read: {error.strerror or error}"
-    if len(read) > MOST_KILL_BYTES:
-        return f"{path} is longer than {MOST_KILL_BYTES} bytes"
-    said = read.decode("utf-8", "replace").strip()
-    return "" if said.lower() in _OFF else f"{path} says {said.splitlines()[0][:60]!r}"
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Opened so that a pipe without a writer does not hold the thread for good."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def stamp(path: Path) -> tuple[int, ...] | None:
@@ -69,14 +36,6 @@ def stamp(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """Another host's control port."""
-
-    url: str
-    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +68,15 @@ class Watcher:
         self._killed = ""
         self._told: Told | None = None
         self._away = ""
+        self._kept = True
         self._stamps: dict[Path, tuple[int, ...] | None] = {}
+        self._unheard = False
+        """What was said has moved, and a fault kept us from hearing it."""
+        self._unread = False
+        """The same of the configuration."""
+        self._faults = dict.fromkeys((_KILL_SWITCH, _TOLD, _CONFIG, _PORT), "")
+        self.faults_total = 0
+        """How often a fault of ours began; see `fault`."""
         self._threads = [threading.Thread(target=self._files, daemon=True)]
         if places.followed is not None:
             self._threads.append(
@@ -120,8 +87,15 @@ class Watcher:
         """Before anything is served: what was said of mirroring holds from its first request."""
         if self._places.config is not None:
             self._stamps[self._places.config] = stamp(self._places.config)
+        self._tidy()
         self._look_at_told()
         self._look_at_kill_switch()
+
+    def _tidy(self) -> None:
+        try:
+            tidied(self._places.told)
+        except OSError as error:
+            _log.warning("what a killed process left cannot be removed", why=str(error))
 
     def start(self) -> None:
         """Begin to watch."""
@@ -137,7 +111,12 @@ class Watcher:
         """Why the kill switch counts as unreadable; '': it was looked at."""
         if self._places.kill_switch is None or monotonic() - self._looked_s < STUCK_S:
             return ""
-        return f"{self._places.kill_switch} was not looked at for {STUCK_S:g} s: its disk hangs"
+        why = self._faults[_KILL_SWITCH] or "its disk hangs"
+        return f"{self._places.kill_switch} was not looked at for {STUCK_S:g} s: {why}"
+
+    def fault(self) -> str:
+        """Which change may not be heard, for a fault of ours; '': each is."""
+        return next((f"{what}: {why}" for what, why in self._faults.items() if why), "")
 
     def stop(self) -> None:
         """End it; a thread that hangs is left behind."""
@@ -149,15 +128,43 @@ class Watcher:
 
     def _files(self) -> None:
         while not self._over.is_set():
-            self._look_at_kill_switch()
-            if self._places.followed is None and self._moved(self._places.told):
-                self._look_at_told()
-            config = self._places.config
-            if self._asked or (config is not None and self._moved(config)):
-                self._asked = False
-                self._ears.config()
+            self._guarded(_KILL_SWITCH, self._look_at_kill_switch)
+            self._guarded(_TOLD, self._hear_changes)
+            self._guarded(_CONFIG, self._read_changes)
             self._wake.wait(LOOK_S)
             self._wake.clear()
+
+    def _guarded(self, what: str, look: Callable[[], bool]) -> None:
+        """A fault of ours ends no watching: it is said once, and stands until `look` says True."""
+        before = self._faults[what]
+        try:
+            if look() and before:
+                self._faults[what] = ""
+                _log.info("a fault in watching is over", what=what)
+        except Exception as error:  # noqa: BLE001 whatever it is, the thread goes on
+            if not before:
+                self._faults[what] = f"{type(error).__name__}: {error}"
+                self.faults_total += 1
+                _log.exception("a fault of shadow in watching; it goes on", what=what)
+
+    def _hear_changes(self) -> bool:
+        if self._places.followed is not None:
+            return True
+        self._unheard = self._moved(self._places.told) or self._unheard
+        if self._unheard:
+            self._look_at_told()
+            self._unheard = False
+        return True
+
+    def _read_changes(self) -> bool:
+        """False where the last could not be read: it is not tried again, the old one goes on."""
+        config = self._places.config
+        moved = config is not None and self._moved(config)
+        if moved or self._asked:
+            self._asked, self._unread = False, True
+            self._ears.config()
+            self._unread = False
+        return not self._unread
 
     def _moved(self, path: Path) -> bool:
         seen = stamp(path)
@@ -165,14 +172,14 @@ class Watcher:
         self._stamps[path] = seen
         return seen != before
 
-    def _look_at_kill_switch(self) -> None:
-        if self._places.kill_switch is None:
-            return
-        killed = kill_reason(self._places.kill_switch)
-        self._looked_s = monotonic()
-        if killed != self._killed:
-            self._killed = killed
-            self._ears.killed(killed)
+    def _look_at_kill_switch(self) -> bool:
+        if self._places.kill_switch is not None:
+            killed = kill_reason(self._places.kill_switch)
+            if killed != self._killed:
+                self._ears.killed(killed)
+                self._killed = killed
+            self._looked_s = monotonic()
+        return True
 
     def _look_at_told(self) -> None:
         self._stamps[self._places.told] = stamp(self._places.told)
@@ -188,82 +195,38 @@ class Watcher:
 
     def _hear(self, told: Told) -> None:
         if told != self._told:
-            self._told = told
             self._ears.told(told)
+            self._told = told
 
     def _follow(self, followed: Followed) -> None:
         while not self._over.is_set():
-            try:
-                told = later(self._told or Told(), ask(followed))
-            except NotSteering as error:
-                if not self._away:
-                    _log.warning("the control port is away; its last word stands", why=str(error))
-                self._away = str(error)
-            else:
-                if self._away:
-                    _log.info("the control port is back")
-                self._away = ""
-                if told != self._told:
-                    self._hear(told)
-                    self._keep(told)
+            self._guarded(_PORT, lambda: self._ask(followed))
             self._over.wait(FOLLOW_S)
+
+    def _ask(self, followed: Followed) -> bool:
+        try:
+            told = later(self._told or Told(), ask(followed))
+        except NotSteering as error:
+            if not self._away:
+                _log.warning("the control port is away; its last word stands", why=str(error))
+            self._away = str(error)
+        else:
+            if self._away:
+                _log.info("the control port is back")
+            self._away = ""
+            if told != self._told:
+                self._hear(told)
+                self._kept = False
+            if not self._kept:
+                self._keep(told)
+        return True
 
     def _keep(self, told: Told) -> None:
         """For the next start, should the control port be away then."""
         try:
-            self._places.told.parent.mkdir(parents=True, exist_ok=True)
-            write(self._places.told, told)
+            write(self._places.told, told, waits=False)
+        except BlockingIOError:  # another process keeps it just now: again in a second
+            return
         except OSError as error:
             _log.warning("what was said of mirroring cannot be kept", why=str(error))
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """The token goes to the host that was named, and to no other."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_OPENER: Final = build_opener(ProxyHandler({}), _NoRedirect())
-
-
-def ask(followed: Followed) -> Told:
-    """What a control port says of mirroring.
-
-    Raises:
-        NotSteering: it is away, refuses, or says something else; one line.
-    """
-    return told_of(fetched(followed))
-
-
-def fetched(followed: Followed, path: str = MIRROR_PATH, said: object = None) -> object:
-    """The JSON that a control port answers; `said` is posted to it.
-
-    Raises:
-        NotSteering: it is away, refuses, or answers something else; one line.
-    """
-    fields = {"Authorization": f"Bearer {followed.token}"} if followed.token else {}
-    body = None if said is None else json.dumps(said).encode()
-    if body is not None:
-        fields["Content-Type"] = "application/json"
-    url = f"{followed.url}{path}"
-    request = Request(url, data=body, headers=fields)  # noqa: S310 http or https, by the model
-    try:
-        with _OPENER.open(request, timeout=FOLLOW_TIMEOUT_S) as answer:
-            return json.loads(answer.read(MOST_BYTES))
-    except URLError as error:
-        raise NotSteering(f"{url}: {_why(error)}") from error
-    except (OSError, ValueError, HTTPException, RecursionError) as error:
-        raise NotSteering(f"{url}: {' '.join(str(error).split())}") from error
-
-
-def _why(error: URLError) -> str:
-    """What the port itself said of its refusal, if it did."""
-    read_on = getattr(error, "read", None)
-    if read_on is None:
-        return str(error.reason)
-    with error:  # type: ignore[attr-defined]
-        try:
-            return str(json.loads(read_on(MOST_BYTES))["error"])
-        except (OSError, ValueError, KeyError, TypeError, HTTPException, RecursionError):
-            return str(error)
+        self._kept = True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
+import os
 import socket
 import time
 from pathlib import Path
@@ -113,6 +115,28 @@ def test_a_store_that_is_away_keeps_nobody_from_pausing(tmp_path):
         app(tmp_path, Store(away=True)), ("/api/v1/mirror/pause", {"by": "ann"}, {})
     )
     assert (status, said["paused"], said["recorded"]) == (200, True, False)
+
+
+def test_a_port_whose_file_another_holds_goes_on(tmp_path):
+    """Who says something waits for the other process that changes the file; nobody else does."""
+
+    async def ask() -> tuple[bool, int, dict]:
+        file = file_of(tmp_path / "state", "e")
+        file.parent.mkdir()
+        descriptor = os.open(file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        async with TestClient(TestServer(app(tmp_path, Store()))) as client:
+            async with asyncio.TaskGroup() as tasks:
+                saying = client.post("/api/v1/mirror/pause", json={"by": "ann"})
+                pause = tasks.create_task(saying)
+                for _ in range(3):
+                    got = await client.get("/api/v1/mirror")
+                waited = not pause.done()
+                os.close(descriptor)
+            return waited, got.status, await pause.result().json()
+
+    waited, status, said = asyncio.run(asyncio.wait_for(ask(), 10))
+    assert (waited, status, said["paused"]) == (True, 200, True)
 
 
 def test_the_token_guards_it(tmp_path):

@@ -23,13 +23,15 @@ from relay.raw import answering, client, in_loop, proxy, until, upstream
 from shadow import steering
 from shadow.config import Config
 from shadow.config.lifecycle import Isolation
+from shadow.followed import Followed, ask
 from shadow.isolation import Windows
+from shadow.kill_switch import kill_reason
 from shadow.live import live
 from shadow.reload import Refused, accepted
 from shadow.steering import NotSteering, Told, file_of, later, told_of
 from shadow.switch import Switch
 from shadow.switch_figures import switch_figures
-from shadow.watcher import LOOK_S, Followed, ask, kill_reason
+from shadow.watcher import LOOK_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHAT = b'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 13\r\n\r\n{"model":"m"}'
@@ -334,6 +336,29 @@ async def test_a_pause_and_a_rate_reach_a_running_proxy(tmp_path):
         assert first.weight == 1.0
         assert {e.weight for e in later} == {1 / 0.9}
         assert {e.mirroring for e in later} <= {"after", "on"}
+
+
+@in_loop
+async def test_a_fault_in_watching_is_shown(tmp_path, monkeypatch):
+    """A thread of ours that cannot look says so by the metrics; mirroring and looking go on."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as arm,
+        proxy(primary.url, {"fp8": arm.url}) as stage,
+    ):
+        with steered(stage, tmp_path) as switch:
+            assert "shadow_watch_fault 0.0" in _metrics(stage)
+            monkeypatch.setattr("shadow.watcher.stamp", None)
+            await until(switch.fault)
+            assert "shadow_watch_fault 1.0" in _metrics(stage)
+            assert "shadow_watch_faults_total 1.0" in _metrics(stage)
+            await ask_once(stage.port)
+            await stage.publisher.wait_for(2)
+            monkeypatch.undo()
+            await until(lambda: not switch.fault())
+            file = file_of(tmp_path / "state", "relay-test")
+            steering.change(file, lambda told: Told(paused=True))
+            await until(lambda: switch.skip == "paused")
 
 
 @in_loop

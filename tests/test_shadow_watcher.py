@@ -1,0 +1,226 @@
+"""The watching threads outlive any fault of ours, say it once, and hear what they missed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from shadow import steering, watcher
+from shadow.control import readiness
+from shadow.followed import Followed
+from shadow.steering import Told, read, tidied, write
+from shadow.watcher import Ears, Places, Watcher
+
+
+def until(condition) -> None:
+    """It becomes true within a few seconds."""
+    over = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < over, "it never became true"
+        time.sleep(0.002)
+
+
+class Heard:
+    """What the ears heard, by name; `well` is cleared while they fault."""
+
+    def __init__(self) -> None:
+        self.said: list[object] = []
+        self.tried = 0
+        self.well = threading.Event()
+        self.faulty = ""
+
+    def ear(self, name: str, what: object = None) -> None:
+        if name == self.faulty and not self.well.is_set():
+            self.tried += 1
+            raise RuntimeError("unforeseen")
+        self.said.append((name, what))
+
+    def ears(self) -> Ears:
+        return Ears(
+            killed=lambda why: self.ear("killed", bool(why)),
+            told=lambda told: self.ear("told", told.paused),
+            config=lambda: self.ear("config"),
+        )
+
+
+@contextmanager
+def watched(tmp_path, heard: Heard, **more):
+    (tmp_path / "config").write_text("a")
+    places = {
+        "told": tmp_path / "told.json",
+        "kill_switch": tmp_path / "kill",
+        "config": tmp_path / "config",
+    }
+    one = Watcher(Places(**{**places, **more}), heard.ears())
+    one.first_look()
+    heard.said.clear()
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+CHANGES = {
+    "killed": lambda folder: (folder / "kill").write_text("on"),
+    "told": lambda folder: write(folder / "told.json", Told(paused=True)),
+    "config": lambda folder: (folder / "config").write_text("another"),
+}
+
+
+@pytest.mark.parametrize("faulty", CHANGES)
+def test_a_fault_ends_no_watching(tmp_path, faulty, monkeypatch):
+    """Counted and logged once, shown while it lasts; all else is heard meanwhile, and afterwards
+    what stops mirroring is heard without having to be said again.
+    """
+    monkeypatch.setattr(watcher, "LOOK_S", 0.005)
+    heard = Heard()
+    with capture_logs() as logs, watched(tmp_path, heard) as one:
+        heard.faulty = faulty
+        assert (one.fault(), one.faults_total) == ("", 0)
+        CHANGES[faulty](tmp_path)
+        until(lambda: heard.tried > (faulty != "config"))
+        until(one.fault)
+        assert one.fault().endswith(": RuntimeError: unforeseen")
+        for name in CHANGES.keys() - {faulty}:
+            CHANGES[name](tmp_path)
+            until(lambda name=name: name in [said for said, _ in heard.said])
+        assert one.fault()
+        heard.well.set()
+        if faulty == "config":  # the old one goes on until there is another
+            one.reload()
+        until(lambda: faulty in [said for said, _ in heard.said])
+        until(lambda: not one.fault())
+        assert one.faults_total == 1
+    assert [line["log_level"] for line in logs] == ["error", "info"]
+
+
+def test_a_kill_switch_that_is_not_looked_at_for_a_fault_stops(tmp_path, monkeypatch):
+    """As a disk that hangs does, and the reason is the fault."""
+    monkeypatch.setattr(watcher, "LOOK_S", 0.005)
+    heard = Heard()
+    with watched(tmp_path, heard) as one:
+        monkeypatch.setattr(watcher, "STUCK_S", 0.05)
+        until(lambda: not one.stuck())
+
+        def broken(_path):
+            raise ValueError("unforeseen")
+
+        monkeypatch.setattr(watcher, "kill_reason", broken)
+        until(lambda: one.stuck().endswith("ValueError: unforeseen"))
+        monkeypatch.undo()
+        until(lambda: not one.stuck() and not one.fault())
+
+
+def test_a_fault_in_following_ends_no_following(tmp_path, monkeypatch):
+    """The control port is asked again, and its word comes through."""
+    monkeypatch.setattr(watcher, "FOLLOW_S", 0.005)
+    asked = []
+
+    def ask(_followed):
+        asked.append(True)
+        if len(asked) < 3:
+            raise RuntimeError("unforeseen")
+        return Told(paused=True, by="ann", at_ns=len(asked))
+
+    monkeypatch.setattr(watcher, "ask", ask)
+    heard = Heard()
+    with watched(tmp_path, heard, followed=Followed("http://127.0.0.1:9")) as one:
+        until(lambda: ("told", True) in heard.said)
+        until(lambda: not one.fault())
+        assert one.faults_total == 1
+        until((tmp_path / "told.json").exists)
+
+
+def test_what_is_followed_waits_for_no_other_writer(tmp_path, monkeypatch):
+    """It is heard at once, and kept as soon as the other is done: the thread hangs on no lock."""
+    monkeypatch.setattr(watcher, "FOLLOW_S", 0.005)
+    asked = []
+
+    def ask(_followed):
+        asked.append(True)
+        return Told(paused=True, by="ann", at_ns=1)
+
+    monkeypatch.setattr(watcher, "ask", ask)
+    heard = Heard()
+    followed = Followed("http://127.0.0.1:9")
+    with (
+        locked(tmp_path / "told.json") as let_go,
+        watched(tmp_path, heard, followed=followed),
+    ):
+        until(lambda: len(asked) > 3)
+        assert heard.said == [("told", True)]
+        assert not (tmp_path / "told.json").exists()
+        let_go()
+        until((tmp_path / "told.json").exists)
+
+
+def test_readiness_shows_the_fault():
+    """After what keeps captures from getting out."""
+
+    class WayOut:
+        ready, last_error, queued_bytes, queue_bytes = True, None, 0, 100
+
+    status, answer = readiness(WayOut(), listening=True, fault="the kill switch: ValueError: x")
+    assert status == 503
+    assert answer["reason"].endswith("a fault of shadow: the kill switch: ValueError: x")
+    assert readiness(WayOut(), listening=False, fault="x")[1]["reason"].startswith("the proxy")
+
+
+# the file of what was said
+
+
+@contextmanager
+def locked(path):
+    """Another process changes the file; what is yielded lets it be done."""
+    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield lambda: fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_word_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
+    """The file before it takes its name, the folder afterwards."""
+    synced, fsync = [], os.fsync
+
+    def seen(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            synced.append(("folder", (tmp_path / "told.json").exists()))
+        else:
+            synced.append(("file", (tmp_path / "told.json").exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(steering.os, "fsync", seen)
+    write(tmp_path / "told.json", Told(paused=True))
+    assert synced == [("file", False), ("folder", True)]
+
+
+def test_what_killed_processes_left_is_gone_after_a_start(tmp_path):
+    """Unfinished files of this experiment, and nothing else; not while somebody writes one."""
+    path = tmp_path / "told.json"
+    write(path, Told(paused=True))
+    left, others = tmp_path / ".told.json.4711", tmp_path / ".another.json.4711"
+    left.touch()
+    others.touch()
+    with locked(path):
+        tidied(path)
+        assert left.exists()
+    with watched(tmp_path, Heard()):
+        assert not left.exists()
+    assert others.exists()
+    assert read(path).paused
+
+
+def test_a_start_without_a_folder_makes_none(tmp_path):
+    """There is nothing to remove."""
+    tidied(tmp_path / "none" / "told.json")
+    assert not (tmp_path / "none").exists()
