@@ -23,7 +23,14 @@ from collector.migrate import MigrationError, Retention, migrate
 from collector.patience import waits
 from collector.settings import Embedded, Settings
 from collector.status import STARTING, Status
-from collector.store import StoreError, StoreSettings, StoreUnavailable, connect
+from collector.store import (
+    NotClickHouse,
+    StoreError,
+    StoreRefused,
+    StoreSettings,
+    StoreUnavailable,
+    connect,
+)
 from collector.writer import Writer
 from shadow.stream import Consumer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer
@@ -46,6 +53,8 @@ class Stopped(Exception):
     """Told to end while the store or the stream was away: what is not committed is read again."""
 
 
+_STRANGERS = frozenset({192, 193, 194, 497, 516})
+"""ClickHouse's codes for a user, a password or a right that is not the one."""
 _MISTAKES = (StoreError, StreamUnavailable, MigrationError, TooManyBadValues)
 
 
@@ -153,12 +162,20 @@ def _store(settings: Settings, status: Status, sleep: Callable[[float], None]) -
 
 
 def _server(store: StoreSettings, status: Status, sleep: Callable[[float], None]) -> Client:
-    """A server's client; it is waited for as long as it takes."""
+    """A server's client; it is waited for as long as it takes.
+
+    Raises:
+        Misconfigured: it is no ClickHouse, or takes neither user nor password.
+    """
     for wait in waits():
         try:
             return connect(replace(store, database=None))  # ours may be still to be made
         except StoreUnavailable as away:
             status.told(away)
+        except StoreRefused as refused:
+            if not isinstance(refused, NotClickHouse) and refused.code not in _STRANGERS:
+                raise
+            raise Misconfigured(f"store.clickhouse: {refused}") from refused
         sleep(wait)
     raise AssertionError("unreachable: waits never end")
 

@@ -7,8 +7,10 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -268,3 +270,36 @@ def test_what_is_away_is_said_once_with_its_way_out_and_so_is_its_end(monkeypatc
     assert status.reason is None
     one, other = "stream away: the collector waits", "store away: the collector waits"
     assert lines == [one, f"{one}: over", other, f"{other}: over"]
+
+
+@pytest.mark.parametrize("reply", [b"hello", b"Ok.\n"], ids=["a stranger", "a wrong password"])
+def test_a_store_that_no_waiting_mends_is_one_line(folder, capsys, monkeypatch, reply):
+    """Somebody else at the address, or ClickHouse with another password: status 2."""
+    monkeypatch.setattr("os.nice", lambda _by: None)  # of this process
+
+    class Server(BaseHTTPRequestHandler):
+        def answer(self):
+            ping = self.path.endswith("/ping")
+            body = reply if ping else b"Code: 516. DB::Exception: default: Authentication failed"
+            self.send_response(200 if ping else 403)
+            self.send_header("Content-Length", str(len(body)))
+            if not ping:
+                self.send_header("X-ClickHouse-Exception-Code", "516")
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer  # noqa: N815 the server's names
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        store = StoreSettings(f"http://127.0.0.1:{server.server_port}", password="x")
+        status = run(Settings(folder / "stream", store, 1.0, 1.0, "text"))
+        server.shutdown()
+        thread.join()
+    assert status == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("shadow collect: store.clickhouse: ")
