@@ -103,10 +103,18 @@ _LONGEST: Final = 6 * 32
 """No name is longer, with each character escaped."""
 
 
-@lru_cache(1024)
 def stateful_path(path: bytes) -> bool:
     """Whether a path is about a server's state whatever the body says."""
+    return (_remembered if len(path) <= _REMEMBERED_BYTES else _about_state)(path)
+
+
+def _about_state(path: bytes) -> bool:
     return _PATHS.search(path) is not None
+
+
+_REMEMBERED_BYTES: Final = 256
+"""Longer paths are looked at each time: a client could fill the memory with them."""
+_remembered: Final = lru_cache(1024)(_about_state)
 
 
 def stateful_tree(tree: dict[str, Any]) -> bool:

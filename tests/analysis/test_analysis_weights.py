@@ -74,3 +74,23 @@ def test_pairs_without_weight_are_no_data(world):
     part = report(world.client, settings)["candidates"]["fp8"]
     assert part["verdict"] == "hold"
     assert part["metrics"]["ttft_any.p50"]["state"] == "open"
+
+
+def test_a_pair_weighs_what_its_arm_s_record_says(world):
+    """Not what the primary's does, which with arms of different keys is too much: it is in no pair."""
+    for n in range(4):
+        world.exchange(0.1 * n, f"p{n}", "primary", weight=1000.0 * (n + 1))
+        world.exchange(0.1 * n, f"p{n}", "fp8", weight=2.0)
+        world.exchange(0.1 * n, f"p{n}", "control", weight=4.0)
+    world.store()
+    world.heard(2, None)
+    look(world.client, world.settings(), Memory(), T0 + 100 * 10**9, whole=True)
+    found = world.client.query(
+        "SELECT arm, reference_arm, groupUniqArray(weight), count() FROM pairs FINAL"
+        f" WHERE experiment = '{world.experiment}' GROUP BY arm, reference_arm ORDER BY ALL"
+    ).result_rows
+    assert [tuple(row) for row in found] == [
+        ("control", "primary", [4.0], 4),
+        ("fp8", "control", [2.0], 4),
+        ("fp8", "primary", [2.0], 4),
+    ]

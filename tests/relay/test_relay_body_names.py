@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import time
+import tracemalloc
 import zlib
 
 import brotli
@@ -120,6 +121,21 @@ def test_no_spelling_evades():
 def test_a_path_may_be_stateful(path, said):
     """Batches, files and what belongs to one stored answer, whatever the body says."""
     assert stateful_path(path) is said
+
+
+def test_long_paths_are_not_remembered():
+    """Whoever asks for many of them fills no memory with them, and the answer is the same."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for n in range(200):
+            path = b"/v1/responses/%d" % n + b"x" * 60_000
+            assert stateful_path(path)
+            assert not stateful_path(b"/v1/%d" % n + path[14:])
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 1_000_000
 
 
 TEXT = b'{"model":"m","messages":[' + b'{"role":"user","content":"hello"},' * 4000 + b"1]}"
