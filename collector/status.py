@@ -34,4 +34,4 @@ class Status:
             return
         what = "store" if isinstance(away, StoreError) else "stream"
         self.reason = f"the {what} is away: {' '.join(str(away).split())}"
-        self._outage.away(f"{what} away: the collector waits", self.reason)
+        self._outage.away(f"{what} away: the collector waits", " ".join(str(away).split()))

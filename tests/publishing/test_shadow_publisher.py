@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
 from shadow import publisher as publishing
 from shadow import sender as sending
@@ -249,3 +250,24 @@ def test_through_the_embedded_log_to_a_reader(tmp_path, ledger, item, counted):
     assert sum(b'"record":"exchange"' in value for value in values) == 300
     assert b'"final":true' in values[-1]
     assert counted() == {"sampled": 300, "captured": 300}
+
+
+@pytest.mark.parametrize(
+    ("failure", "event"),
+    [
+        (StreamFull("0.sqlite3: the disk has 0 MiB left"), "stream full: records are dropped"),
+        (StreamUnavailable("0.sqlite3: Permission denied"), "stream away: records wait in memory"),
+    ],
+)
+def test_a_full_and_an_absent_stream_are_told_once_and_so_is_the_end(
+    memory, ledger, item, failure, event
+):
+    """The reason with it; twenty failures are no twenty lines."""
+    memory.failures = [failure] * 20
+    with capture_logs() as lines, running(memory, ledger) as publisher:
+        while not memory.took.wait(0.002):
+            publisher.offer(item())
+    first, last = lines
+    assert first["event"].startswith(event)
+    assert first["reason"] == str(failure)
+    assert last["event"] == f"{first['event']}: over"

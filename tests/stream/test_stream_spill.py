@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 
 import pytest
+from structlog.testing import capture_logs
 
 from shadow.stream import Message, MessageTooLarge, StreamFull, StreamUnavailable
 from shadow.stream import spill as module
@@ -247,3 +248,24 @@ def test_a_folder_that_cannot_be_used_is_unavailable(tmp_path):
         pytest.raises(StreamUnavailable, match="file"),
     ):
         spill.append(numbered(0, 1))
+
+
+def test_the_log_hears_of_an_outage_once_and_of_its_end(tmp_path):
+    """Not a line a try: what is away and why, where records wait, and that it is over."""
+    remote = Remote(up=False)
+    with capture_logs() as lines, closing(Spill(remote, tmp_path, "w")) as spill:
+        for n in range(20):
+            spill.append(numbered(n, 1))
+        with remote.changed:  # a few tries later
+            for _ in range(3):
+                assert remote.changed.wait(20)
+        remote.up = True
+        remote.await_taken(20)
+        direct_again(spill)
+    first, last = lines
+    assert (first["event"], first["log_level"]) == (
+        "stream away: records wait on disk",
+        "warning",
+    )
+    assert (first["reason"], first["folder"]) == ("the remote is away", str(tmp_path))
+    assert (last["event"], last["log_level"]) == (f"{first['event']}: over", "info")
