@@ -42,7 +42,7 @@ def test_the_collector_says_what_is_away():
         assert get(address, "/readyz")[0] == 200
         status.told(ConnectionError("no broker\nanswers"))
         code, body = get(address, "/readyz")
-        assert (code, json.loads(body)["reason"]) == (503, "no broker answers")
+        assert (code, json.loads(body)["reason"]) == (503, "the stream is away: no broker answers")
         status.records_total, status.unreadable_total = 7, 2
         text = get(address, "/metrics")[1]
         assert "shadow_collector_records_total 7.0" in text
