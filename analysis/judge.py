@@ -13,6 +13,7 @@ from typing import Literal
 
 from analysis.case import Evidence
 from analysis.metrics import FAMILIES, Family
+from analysis.missing import nothing
 from analysis.policy import Gated, Policy
 from analysis.preconditions import FAILURES, preconditions, warnings
 from analysis.reading import Reading, State, read
@@ -101,7 +102,7 @@ def _conclusions(
         yield "reject", why
     anew = f"{evidence.changed}; " if evidence.changed else ""
     if not any(reading.sample for reading in judged):
-        yield "hold", f"{anew}{_nothing(policy, evidence, judged)}"
+        yield "hold", f"{anew}{nothing(policy, evidence, gated=bool(judged))}"
     if broken:
         yield "hold", "; ".join(broken)
     if fails:
@@ -120,31 +121,3 @@ def _when(reason: str, at_ns: int | None) -> str:
         return f"when it was rejected: {reason}"
     at = datetime.fromtimestamp(at_ns // 10**9, UTC).isoformat()
     return f"when it was rejected ({at}): {reason}"
-
-
-def _nothing(policy: Policy, evidence: Evidence, judged: list[Reading]) -> str:
-    """Why there is no figure at all: what there is instead."""
-    counted = evidence.counted
-    if not judged:
-        return _not_gated(evidence)
-    if counted.complete:
-        return f"no gated metric fills a block yet: {counted.complete:,} pairs so far"
-    warm_up = counted.excluded.get("warm_up", 0)
-    if warm_up and warm_up == sum(counted.excluded.values()):
-        return (
-            f"no data yet: warm-up, {warm_up // counted.copies:,} of {policy.warm_up.pairs:,} pairs"
-        )
-    if counted.excluded:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in counted.excluded.items())
-        return f"no pair could be judged: {reasons}"
-    if counted.waiting or counted.pending:
-        return f"no data yet: {counted.waiting + counted.pending:,} requests wait for their window"
-    return "no data yet"
-
-
-def _not_gated(evidence: Evidence) -> str:
-    if evidence.waived:
-        return "no metric is gated: what the policy gates is waived or was not measured"
-    if evidence.absent:
-        return f"no metric is gated: nothing measured {', '.join(sorted(evidence.absent))}"
-    return "no metric is gated"

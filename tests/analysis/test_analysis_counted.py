@@ -125,3 +125,25 @@ def test_min_span_is_of_what_was_judged(world):
     assert part["excluded"] == {"warm_up": 20}
     assert part["verdict"] == "hold"
     assert "min_span asks for 60 s of arrivals" in part["reason"]
+
+
+def test_a_candidate_that_was_never_sent_anything_says_why(world):
+    """Everything was dropped: the hold has the reason."""
+    settings = world.settings(control=None, policy=RULES)
+    world.traffic(30, 20, {})
+    world.count(31, "fp8", "sampled", 600)
+    world.count(31, "fp8", "dropped", 600, reason="switched_off")
+    tree = judged(world, settings, 31)
+    assert tree["verdict"] == "hold"
+    assert tree["candidates"]["fp8"]["reason"] == (
+        "no data yet; of what was sampled: switched_off 600"
+    )
+
+
+def test_a_control_without_any_answer_is_named(world):
+    """Two arms that share no request: not a matter of waiting for blocks."""
+    settings = world.settings(policy=RULES)
+    world.traffic(30, 20, {"fp8": {}})
+    tree = judged(world, settings, 31)
+    reason = tree["candidates"]["fp8"]["reason"]
+    assert (tree["verdict"], reason) == ("hold", "none of 600 pairs has an answer of control")
