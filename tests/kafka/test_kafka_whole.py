@@ -225,13 +225,13 @@ def test_a_wrong_password_is_one_line_within_ten_seconds(cluster, tmp_path):
 
 
 def _reason(address: str) -> str | None:
-    """What /readyz gives as the reason, once it speaks of Kafka."""
+    """What /readyz gives as the reason, once Kafka did not let it in."""
     try:
         urllib.request.urlopen(f"http://{address}/readyz", timeout=2).close()
     except urllib.error.HTTPError as error:
         with error:
             text = error.read().decode()
-            return text if "kafka" in text else None
+            return text if "the stream is away: kafka" in text else None
     except (TimeoutError, urllib.error.URLError):
         return None
     return None
