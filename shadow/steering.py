@@ -153,15 +153,21 @@ def tidied(path: Path) -> None:
     Raises:
         OSError: the folder cannot be read, or something not be removed.
     """
-    if not path.parent.is_dir():
+    if not _unfinished(path):
         return
     try:
         with _alone(path, fcntl.LOCK_NB):
-            for left in path.parent.iterdir():
-                if left.name.startswith(_partial(path)):
-                    left.unlink(missing_ok=True)
+            for left in _unfinished(path):
+                left.unlink(missing_ok=True)
     except BlockingIOError:
         return
+
+
+def _unfinished(path: Path) -> list[Path]:
+    try:
+        return [f for f in path.parent.iterdir() if f.name.startswith(_partial(path))]
+    except FileNotFoundError:
+        return []
 
 
 @contextmanager

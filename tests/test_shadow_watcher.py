@@ -220,7 +220,8 @@ def test_what_killed_processes_left_is_gone_after_a_start(tmp_path):
     assert read(path).paused
 
 
-def test_a_start_without_a_folder_makes_none(tmp_path):
-    """There is nothing to remove."""
+def test_a_start_that_finds_nothing_makes_nothing(tmp_path):
+    """No folder, no lock."""
     tidied(tmp_path / "none" / "told.json")
-    assert not (tmp_path / "none").exists()
+    tidied(tmp_path / "told.json")
+    assert not list(tmp_path.iterdir())
