@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING, Final
 
 from shadow.body.conversation import Beginning, Hash
 from shadow.selection import sole_value
 
 if TYPE_CHECKING:
     from shadow.relay.head import RequestHead
+
+
+_SECRET: Final = secrets.token_bytes(32)
+"""The process' own, never told: without it a guessed prompt could be tried against a record."""
+
+
+def recorded(conversation: str) -> str:
+    """What a record says of it: equal within one worker's life, and nothing to anybody else."""
+    return hmac.new(_SECRET, conversation.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 class Conversations:
@@ -21,6 +33,6 @@ class Conversations:
         self._header = None if header is None else header.encode()
 
     def of(self, head: RequestHead, begun: Beginning) -> str:
-        """Its salted hash."""
+        """Its hash, salted by the experiment: the same on every worker, so that they draw alike."""
         tenant = "" if self._header is None else sole_value(head, self._header)
         return self._hash.of(tenant.encode(), begun)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from shadow.conversations import recorded
 from shadow.facts import facts_of, request_facts
 from shadow.subject import subject_in
 
@@ -31,7 +32,7 @@ class Request:
     expanded: bool = False
     """The client's body was in a coding, which was undone."""
     conversation: str | None = None
-    """Salted hash of how it began, where it is known."""
+    """Hash of how it began, where it is known: drawn for, and recorded under a secret."""
     mirroring: str = "on"
     """What the mirror did when it arrived; see `Exchange`."""
     weights: Mapping[str, float] | None = None
@@ -51,7 +52,7 @@ class Request:
         if self._facts is None:
             self._facts = request_facts(self.body)
         if self.conversation is not None:
-            self._facts["conversation"] = self.conversation
+            self._facts["conversation"] = recorded(self.conversation)
         return self._facts
 
     def parsed(self, tree: dict[str, Any]) -> None:

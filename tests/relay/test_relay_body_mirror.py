@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from relay.raw import answering, client, in_loop, proxy, until, upstream
 from relay.test_relay_mirror import OK, chat
 
+from shadow.body.conversation import Hash, beginning_in
+
 BODY = b'{ "model" : "llama", "messages":[{"role":"user","content":"hi"}],"stream":true }'
 
 
@@ -301,6 +303,10 @@ async def test_a_conversation_is_chosen_whole():
     known = {exchange.request_facts.conversation for exchange in exchanges}
     assert None not in known
     assert len(known) == len(chosen["a"])
+    for request in requests:  # a guessed prompt cannot be tried against what is recorded
+        said = beginning_in(json.loads(request.partition(b"\r\n\r\n")[2]))
+        assert said is not None
+        assert Hash("relay-test").of(b"", said) not in known
 
 
 @in_loop
