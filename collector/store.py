@@ -152,7 +152,11 @@ def translated(error: Exception, url: str = "") -> StoreError:
     if other := no_clickhouse(error, url):
         return NotClickHouse(other)
     world = not isinstance(error, ClickHouseError) or isinstance(error, OperationalError)
-    return StoreUnavailable(not_reached(error) or message) if world else StoreRefused(None, message)
+    return (
+        StoreUnavailable(not_reached(error, url) or message)
+        if world
+        else StoreRefused(None, message)
+    )
 
 
 def connect(settings: StoreSettings) -> Client:

@@ -7,6 +7,8 @@ import re
 import socket
 import ssl
 
+from urllib3.exceptions import HTTPError
+
 _SENT = re.compile(r"executing HTTP request attempt \d+ \((?P<url>\S+)\)$")
 _STATUS = re.compile(r"^HTTP driver received HTTP status (?P<status>\d{3})")
 _FOR_URL = re.compile(r"\(for url (?P<url>\S+)\)$")
@@ -17,11 +19,18 @@ _CLOSED = (
 )
 
 
-def not_reached(error: Exception) -> str | None:
-    """`store at URL: connection refused`; None where the driver had its answer."""
+def not_reached(error: Exception, url: str = "") -> str | None:
+    """`store at URL: connection refused`; None where the driver had its answer.
+
+    Args:
+        error: the driver's, or what the connection itself raised.
+        url: where it was asked, if the error itself does not say so.
+    """
     said = " ".join(str(error).split())
     sent = _SENT.search(said)
-    return f"store at {sent['url']}: {_why(error, said)}" if sent else None
+    if sent is None and not (url and isinstance(error, (HTTPError, OSError))):
+        return None
+    return f"store at {sent['url'] if sent else url}: {_why(error, said)}"
 
 
 def no_clickhouse(error: Exception, url: str = "") -> str | None:

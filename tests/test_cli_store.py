@@ -239,6 +239,13 @@ def test_a_folder_that_stays_in_use_is_named(configured, said, tmp_path, monkeyp
     assert f"{why}; the store's folder {folder} is in use by process {holder.pid}" in out
 
 
+def test_a_missing_authority_is_named(configured, said):
+    """The key and the file."""
+    store = {"clickhouse": {"url": "https://127.0.0.1:1", "ca": "/nowhere.pem"}}
+    status, _, err = said("gate", configured(store))
+    assert (status, err) == (2, "shadow: store.clickhouse.ca: /nowhere.pem: no such file\n")
+
+
 def test_without_tables(configured, said, tmp_path):
     """A store in which nothing was collected: readers hold, who would write says the way out."""
     path = configured({"embedded": str(tmp_path / "none"), "listen": "127.0.0.1:1"})

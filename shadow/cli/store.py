@@ -62,6 +62,8 @@ def connect(config: Config, *, create: bool = False, answer_s: int = ANSWER_S) -
         greet_timeout_s=GREET_S,
         timeout_s=answer_s,
     )
+    if settings.ca is not None and not settings.ca.is_file():
+        raise ConfigError(f"store.clickhouse.ca: {settings.ca}: no such file")
     with _mistakes(config):
         return by_http(replace(settings, database=None) if create else settings)
 
