@@ -42,6 +42,7 @@ FILE, OBJECT = rows("The file: a capture"), rows("The object")
 METRICS = {
     f"{name}_ms" if facts["unit"] == "ms" else name: facts["unit"]
     for name, facts in tomllib.loads((ROOT / "analysis" / "metrics.toml").read_text()).items()
+    if not facts.get("probe")  # which are figures of two probes, not of an answer
 }
 
 
