@@ -129,7 +129,7 @@ def write(path: Path, told: Told, *, waits: bool = True) -> None:
 
 def _put(path: Path, told: Told) -> None:
     partial = path.with_name(f"{_partial(path)}{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as file:
+    with open(partial, "w", encoding="utf-8", opener=_ours_alone) as file:
         json.dump(told.document(), file)
         file.flush()
         os.fsync(file.fileno())
@@ -139,6 +139,15 @@ def _put(path: Path, told: Told) -> None:
         os.fsync(folder)  # its new name too
     finally:
         os.close(folder)
+
+
+def _ours_alone(path: str, flags: int) -> int:
+    """Whatever the umask, for nobody else on this machine; by root, for the folder's owner."""
+    descriptor = os.open(path, flags, 0o600)
+    if os.geteuid() == 0:  # a proxy that runs as another user must hear what root said
+        folder = Path(path).parent.stat()
+        os.fchown(descriptor, folder.st_uid, folder.st_gid)
+    return descriptor
 
 
 def _partial(path: Path) -> str:
@@ -178,8 +187,8 @@ def _alone(path: Path, how: int = 0) -> Iterator[None]:
         OSError: the folder, or the lock in it, cannot be used; BlockingIOError: with LOCK_NB in
             `how`, another changes it just now.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o640)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = _ours_alone(str(path.with_suffix(".lock")), os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | how)
         yield

@@ -41,7 +41,7 @@ def tree(tmp_path: Path, **changes) -> dict:
         "stream": {"embedded": str(tmp_path / "stream")},
         "store": {"embedded": str(tmp_path / "store"), "listen": "127.0.0.1:9"},
         "state": str(tmp_path / "state"),
-    } | changes
+    } | {**changes, "admin": {"health": "127.0.0.1:1", **changes.get("admin", {})}}
 
 
 class Store:
@@ -161,7 +161,7 @@ def test_the_token_guards_it(tmp_path):
         ("pause", {"by": 1}, "by: say who"),
         ("pause", {"by": "a", "reason": 1}, "reason: not a text"),
         ("rate", {"by": "a", "arm": "fp9", "rate": 0.1}, "arm: there is no fp9; there are: fp8, control"),
-        ("rate", {"by": "a", "arm": "fp8", "rate": 1.5}, "rate: a share"),
+        ("rate", {"by": "a", "arm": "fp8", "rate": 1.5}, "a share from 0 to 1, or `file`"),
         ("rate", {"by": "a", "arm": "fp8", "rate": "1"}, "rate: a share"),
     ],
 )  # fmt: skip
@@ -186,6 +186,31 @@ def test_a_clock_set_back_makes_no_word_an_older_one():
     ahead = Told(at_ns=time.time_ns() + 3600 * 10**9)
     said = steer(ahead, "pause", {"by": "a"}, ARMS)
     assert later(ahead, said) == said
+
+
+def test_a_deep_body_is_a_mistake_of_the_caller(tmp_path):
+    """400 with the reason; the store has nothing to do with it."""
+
+    async def ask() -> tuple[int, str]:
+        async with TestClient(TestServer(app(tmp_path, Store()))) as client:
+            fields = {"Content-Type": "application/json"}
+            deep = "[" * 100_000
+            answer = await client.post("/api/v1/mirror/pause", data=deep, headers=fields)
+            return answer.status, (await answer.json())["error"]
+
+    assert asyncio.run(ask()) == (400, "the JSON is nested too deep")
+
+
+def test_what_was_said_is_for_its_owner_alone(tmp_path):
+    """Whatever the umask: it names people."""
+    before = os.umask(0)
+    try:
+        file = file_of(tmp_path / "state", "e")
+        change(file, lambda told: steer(told, "pause", {"by": "a"}, ARMS))
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+    assert (modes, file.parent.stat().st_mode & 0o777) == ({0o600}, 0o700)
 
 
 def test_an_end_takes_no_pause_back(tmp_path):
@@ -226,16 +251,16 @@ def command(tmp_path: Path, capsys, *words: str, **changes) -> tuple[int, str, s
 
 
 def test_the_command_by_the_state_folder(tmp_path, capsys):
-    """Without a control port it holds on this machine, and says so."""
+    """Without a control port it is kept; nothing runs here: one plain line says when it holds."""
     code, out, err = command(tmp_path, capsys, "rate", "fp8", "0.1", "--by", "ann")
     assert code == 0
     assert "control: rate 0.5 (configured)\nfp8: rate 0.1 (said)" in out
-    assert "it holds on this machine" in err
+    assert err.count("\n") == 1
+    assert "no proxy answers on this machine: kept in " in err
     code, out, err = command(tmp_path, capsys, "pause", "--by", "ann", "--reason", "deploy")
-    assert (code, out.splitlines()[0][:24]) == (0, "mirroring: paused (by an")
+    assert (code, out.splitlines()[0][:24]) == (0, "said: paused (by ann, 20")
     assert command(tmp_path, capsys, "rate", "fp8", "file")[1].count("configured") == 2
-    assert "mirroring: on" in command(tmp_path, capsys, "resume")[1]
-    assert "mirroring: on" in command(tmp_path, capsys, "status")[1]
+    assert "said: not paused" in command(tmp_path, capsys, "resume")[1]
 
 
 def test_the_command_by_the_port(tmp_path, capsys):
@@ -247,14 +272,14 @@ def test_the_command_by_the_port(tmp_path, capsys):
     with serving(address, lambda: app(tmp_path, Store()), "admin.control"):
         code, out, err = command(tmp_path, capsys, "pause", admin=admin)
         assert (code, err) == (0, "")
-        assert out.startswith("mirroring: paused")
+        assert out.startswith("said: paused")
         follow = {"follow": f"http://{address}"}
         code, _, err = command(tmp_path, capsys, "rate", "fp8", "7", admin=follow)
         assert code == 2
         assert "rate: a share from 0 to 1" in err
     _, out, err = command(tmp_path, capsys, "resume", admin=admin)
-    assert out.startswith("mirroring: on")
-    assert "the control port is away" in err
+    assert out.startswith("said: not paused")
+    assert err.count("\n") == 1
     code, _, err = command(tmp_path, capsys, "resume", admin=follow)
     assert (code, err.count("\n")) == (2, 1)
 

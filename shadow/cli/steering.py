@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ import click
 import structlog
 from aiohttp import web
 
+from shadow.cli.mirroring import EVERY_HOST, Worker, arms, standing, workers
+from shadow.cli.mirroring import said as said_of
 from shadow.config import Config, ConfigError
 from shadow.config.units import Address
 from shadow.followed import MIRROR_PATH, Followed, ask, fetched
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 ACTIONS = ("status", "pause", "resume", "rate")
 MOST_CHARACTERS = 500
 RECORD_S = 1.0
-_EVERY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 asked for, not listened on
+UNRECORDED = "who said it is not in the store"
 
 _log = structlog.get_logger("shadow.mirror")
 
@@ -63,7 +64,7 @@ def steer(told: Told, action: str, said: Mapping[str, object], arms: Mapping[str
     if not isinstance(arm, str) or arm not in arms:
         raise Unfit(f"arm: there is no {arm}; there are: {', '.join(arms)}")
     if rate is not None and not is_rate(rate):
-        raise Unfit("rate: a share from 0 to 1; null: the configuration's")
+        raise Unfit("rate: a share from 0 to 1, or `file` (by the control port null)")
     return signed.rate(arm, rate)  # type: ignore[arg-type]  # is_rate has looked
 
 
@@ -92,7 +93,7 @@ def add_mirror(app: web.Application, file: Path, config: Config, connect: Connec
 
     What is said holds at once, whether or not the store can be told of it.
     """
-    arms = {name: arm.sample for name, arm in config.arms.items()}
+    rates = {name: arm.sample for name, arm in config.arms.items()}
 
     async def state(_request: web.Request) -> web.Response:
         try:
@@ -105,11 +106,9 @@ def add_mirror(app: web.Application, file: Path, config: Config, connect: Connec
             if request.content_type != "application/json":  # a browser's page cannot send that
                 return _refusal("send Content-Type: application/json", 415)
             try:
-                said = await request.json()
-                if not isinstance(said, dict):
-                    raise Unfit("not a JSON object")
+                said = await _said_in(request)
                 told = await asyncio.to_thread(  # another who changes it may hold it
-                    change, file, lambda told: steer(told, action, said, arms)
+                    change, file, lambda told: steer(told, action, said, rates)
                 )
             except ValueError as error:
                 return _refusal(str(error), 400)
@@ -123,6 +122,21 @@ def add_mirror(app: web.Application, file: Path, config: Config, connect: Connec
     app.router.add_get(MIRROR_PATH, state)
     for action in ("pause", "resume", "rate"):
         app.router.add_post(f"{MIRROR_PATH}/{action}", said_by(action))
+
+
+async def _said_in(request: web.Request) -> dict[str, Any]:
+    """The body's JSON object.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        said = await request.json()
+    except RecursionError:
+        raise Unfit("the JSON is nested too deep") from None
+    if not isinstance(said, dict):
+        raise Unfit("not a JSON object")
+    return said
 
 
 async def _soon(record: Callable[[], str]) -> str:
@@ -164,10 +178,23 @@ def mirror(
     if action == "rate":
         said |= {"arm": arm, "rate": _rate(rate or "")}
     told, where = _ask(config, action, said)
-    click.echo("\n".join(_lines(config, told)))
+    seen = workers(config) if action == "status" or where else []
+    if action == "status":
+        click.echo("\n".join(standing(config, told, seen)))
+    else:
+        click.echo("\n".join((f"said: {said_of(told)}", *arms(config, told))))
+        where = _where(config, where, seen)
     if where:
-        click.echo(where, err=True)
+        click.echo(f"shadow mirror: {where}", err=True)
     return 0
+
+
+def _where(config: Config, where: str, seen: list[Worker]) -> str:
+    """Where it holds; where nothing runs, that it does once something does, and nothing else."""
+    if not where or any(worker.state for worker in seen):
+        return where
+    file = file_of(config.state, config.experiment).absolute()
+    return f"no proxy answers on this machine: kept in {file}, it holds from the next start"
 
 
 def _rate(text: str) -> float | None:
@@ -184,44 +211,46 @@ def _ask(config: Config, action: str, said: dict[str, Any]) -> tuple[Told, str]:
     port = control_port(config)
     if port is not None:
         try:
-            return _by_port(port, action, said), ""
+            return _by_port(port, action, said)
         except NotSteering as error:
             if config.admin.follow is not None:  # this host's proxies hear that port alone
                 raise ConfigError(f"admin.follow: {error}") from None
             where = f"the control port is away ({error}): it holds on this machine"
     else:
-        where = "" if action == "status" else "it holds on this machine: no admin.control is set"
-    return _by_file(config, action, said), where
-
-
-def _by_port(port: Followed, action: str, said: dict[str, Any]) -> Told:
+        where = "it holds on this machine: no admin.control is set"
+    told, why = _by_file(config, action, said)
     if action == "status":
-        return ask(port)
+        return told, "" if port is None else where
+    return told, f"{where}; {UNRECORDED}: {why}" if why else where
+
+
+def _by_port(port: Followed, action: str, said: dict[str, Any]) -> tuple[Told, str]:
+    if action == "status":
+        return ask(port), ""
     answer = fetched(port, f"{MIRROR_PATH}/{action}", said)
-    if isinstance(answer, dict) and answer.get("recorded") is False:
-        click.echo("shadow mirror: who said it is not in the store", err=True)
-    return told_of(answer)
+    recorded = not isinstance(answer, dict) or answer.get("recorded") is not False
+    if not recorded:
+        click.echo(f"shadow mirror: {UNRECORDED}", err=True)
+    return told_of(answer), ""
 
 
-def _by_file(config: Config, action: str, said: dict[str, Any]) -> Told:
+def _by_file(config: Config, action: str, said: dict[str, Any]) -> tuple[Told, str]:
+    """(what holds now, why who said it is not in the store)."""
     from shadow.cli.store import connect
 
     file = file_of(config.state, config.experiment)
-    arms = {name: arm.sample for name, arm in config.arms.items()}
+    rates = {name: arm.sample for name, arm in config.arms.items()}
     try:
         if action == "status":
-            return read(file)
-        told = change(file, lambda told: steer(told, action, said, arms))
+            return read(file), ""
+        told = change(file, lambda told: steer(told, action, said, rates))
     except NotSteering as error:
         raise ConfigError(f"state: {error}") from None
     except Unfit as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
         raise ConfigError(f"state: {file}: {error.strerror or error}") from None
-    why = _record(lambda: connect(config), config.experiment, action, said)
-    if why:
-        click.echo(f"shadow mirror: who said it is not in the store: {why}", err=True)
-    return told
+    return told, _record(lambda: connect(config), config.experiment, action, said)
 
 
 def control_port(config: Config) -> Followed | None:
@@ -231,18 +260,5 @@ def control_port(config: Config) -> Followed | None:
         return Followed(admin.follow, admin.token)
     if admin.control is None:
         return None
-    host = _EVERY_HOST.get(admin.control.host, admin.control.host)
+    host = EVERY_HOST.get(admin.control.host, admin.control.host)
     return Followed(f"http://{Address(host, admin.control.port)}", admin.token)
-
-
-def _lines(config: Config, told: Told) -> list[str]:
-    """What was said, and what follows from it."""
-    at = datetime.fromtimestamp(told.at_ns / 1e9, UTC).isoformat(timespec="seconds")
-    who = f" (by {told.by}, {at}{': ' + told.reason if told.reason else ''})" if told.by else ""
-    lines = [f"mirroring: {'paused' if told.paused else 'on'}{who}"]
-    for name, arm in config.arms.items():
-        rate = told.rates.get(name, arm.sample)
-        source = "said" if name in told.rates else "configured"
-        why = told.stopped.get(name)
-        lines.append(f"{name}: {'ended, ' + why if why else f'rate {rate:g} ({source})'}")
-    return lines
