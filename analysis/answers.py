@@ -12,6 +12,7 @@ from analysis.answered import answered
 from analysis.behind import behind
 from analysis.closing import Progress
 from analysis.cost import mirroring_cost
+from analysis.elsewhere import elsewhere, told
 from analysis.engines import identified
 from analysis.evidence import Rewritten
 from analysis.report import document
@@ -38,9 +39,10 @@ def report(client: Client, settings: Settings) -> dict[str, Any]:
         candidate: _judged(client, settings, candidate, accounts, in_parts=True)
         for candidate in settings.candidates
     }
+    why = elsewhere(client, settings, time.time_ns())
     return document(
         settings,
-        {name: one.part for name, one in judged.items()},
+        {name: told(one.part, why) for name, one in judged.items()},
         {name: one.counted for name, one in judged.items()},
         accounts,
         answered(client, settings),
@@ -88,7 +90,8 @@ def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     }
     if not parts:
         return None
-    return document(settings, parts, {}, {})
+    why = elsewhere(client, settings, now_ns)
+    return document(settings, {name: told(part, why) for name, part in parts.items()}, {}, {})
 
 
 def as_it_stands(

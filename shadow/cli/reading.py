@@ -88,11 +88,21 @@ def gate(
 
 def _gate(config: Config, candidate: str | None, form: str, max_age_s: float | None) -> Answer:
     from analysis.answers import stored
+    from analysis.elsewhere import elsewhere
     from analysis.gate import aged
     from analysis.gate import gate as answer
 
     settings = analysis_settings(config)
-    document, why = read_store(config, lambda client: stored(client, settings), GATE_S)
+    found, why = read_store(
+        config,
+        lambda client: {
+            "report": stored(client, settings),
+            "why": elsewhere(client, settings, time.time_ns()),
+        },
+        GATE_S,
+    )
+    document = found["report"] if found else None
+    why = (found and found["why"]) or why
     if max_age_s is not None:
         document = aged(document, time.time(), max_age_s)
     return answer(
