@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from collector.embedded import EmbeddedStore
-from collector.migrate import Retention, migrate
+from collector.migrate import FOLDER, Retention, migrate
 from collector.store import StoreRefused
 from shadow.cli import store as reached
 from shadow.cli.commands import run
@@ -258,14 +259,24 @@ def test_without_tables(configured, said, tmp_path):
     )
 
 
-def test_tables_of_another_version(configured, served, monkeypatch):
-    """A column that is not there yet is a hold with the reason; any other refusal is our fault."""
+def test_tables_of_another_version(configured, served, monkeypatch, tmp_path):
+    """A column that a later migration makes is a hold with the reason; any other refusal is our
+    fault, an unknown column in a store that lacks nothing too."""
     monkeypatch.setenv("PW", "right")
-    store = {"clickhouse": {"url": served.url, "password": "${PW}"}}
+    store = {"clickhouse": {"url": served.url, "password": "${PW}", "database": "older"}}
     config = load(Path(configured(store)), Config)
+    early = tmp_path / "early"
+    early.mkdir()
+    shutil.copy(FOLDER / "0001_exchanges.sql", early)
+    with closing(reached.connect(config, create=True)) as client:
+        migrate(client, "older", Retention(86_400, 86_400), early)
     found, why = reached.read_store(config, lambda client: client.query("SELECT a FROM exchanges"))
     assert found is None
-    assert why.startswith("the store's tables are not those of this version: ")
+    assert why.startswith("the store cannot be read: the store lacks ")
+    with closing(reached.connect(config, create=True)) as client:
+        migrate(client, "older", Retention(86_400, 86_400))
+    with pytest.raises(StoreRefused):
+        reached.read_store(config, lambda client: client.query("SELECT a FROM exchanges"))
     with pytest.raises(StoreRefused):
         reached.read_store(config, lambda client: client.query("SELECT throwIf(1)"))
 

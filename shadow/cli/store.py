@@ -93,16 +93,31 @@ def read_store(
 
     try:
         with store(config, answer_s=answer_s) as client, store_errors():
-            found = read(client)
+            found = _migrated(client, read)
     except StoreRefused as error:
-        if error.code in _OLDER:
-            return None, f"the store's tables are not those of this version: {error}"
         if error.code not in NOT_MIGRATED:
             raise
         return None, "no data yet"
     except StoreError as error:
         return None, f"the store cannot be read: {error}"
     return found, "no verdict was written yet"
+
+
+def _migrated(
+    client: Client, read: Callable[[Client], dict[str, Any] | None]
+) -> dict[str, Any] | None:
+    """What `read` finds; without a column of a later migration the store is not ready."""
+    from collector.migrate import behind
+    from collector.store import StoreRefused, StoreUnavailable, store_errors
+
+    try:
+        with store_errors():
+            return read(client)
+    except StoreRefused as error:
+        lacking = behind(client) if error.code in _OLDER else None
+        if lacking is None:
+            raise
+        raise StoreUnavailable(lacking) from error
 
 
 def without_store(error: Exception) -> ConfigError:

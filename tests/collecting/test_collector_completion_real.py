@@ -124,6 +124,7 @@ def metric_keys():
     return [
         f"{name}_ms" if facts["unit"] == "ms" else name
         for name, facts in tomllib.loads(text).items()
+        if not facts.get("probe")  # which are figures of two probes, not of an answer
     ]
 
 
