@@ -48,9 +48,9 @@ calibrate: install ## simulate traffic whose truth is known; writes docs/calibra
 crosscheck: install ## AIPerf through the proxy, its figures against ours (1.2 GB from PyPI, once)
 	@$(BIN)/python -m bench.crosscheck
 
-test-real: install ## the tests on a real Kafka broker (Java and Maven, or KAFKA_BOOTSTRAP_SERVERS) and Envoy
+test-real: install ## long tests of all processes, on a real Kafka (Java and Maven, or KAFKA_BOOTSTRAP_SERVERS) and Envoy
 	@$(BIN)/python -c 'from bench.peers import install_envoy; install_envoy(print)'
-	@$(BIN)/python -m pytest -q -m 'kafka or gateway' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m 'kafka or gateway or whole' $(PYTEST_ARGS)
 
 demo: install ## three simulated engines, 1,400 requests, a verdict (CANDIDATE=same, STREAM=kafka)
 	@$(if $(filter kafka,$(STREAM)),$(BIN)/python tests/kafka/with_broker.py) \

@@ -28,19 +28,25 @@ def _broker_module() -> ModuleType:
     return sys.modules[name]
 
 
-def _asked_for(config: pytest.Config) -> bool:
+REAL = ("kafka", "gateway", "whole")
+"""Markers of what `make test-real` runs, and `make test` does not."""
+
+
+def _asked_for(config: pytest.Config, marker: str = "kafka") -> bool:
     expression = config.getoption("-m") or ""
-    return "kafka" in expression and "not kafka" not in expression
+    return marker in expression and f"not {marker}" not in expression
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `-m kafka` no broker is started."""
-    brokered = [item for item in items if item.get_closest_marker("kafka")]
-    for item in brokered:  # kafka-python leaves the socket of a failed attempt to the collector
-        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-    if brokered and not _asked_for(config):
-        config.hook.pytest_deselected(items=brokered)
-        items[:] = [item for item in items if not item.get_closest_marker("kafka")]
+    """Without `-m kafka` no broker is started, and so on."""
+    for item in items:  # kafka-python leaves the socket of a failed attempt to the collector
+        if item.get_closest_marker("kafka"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+    unasked = [marker for marker in REAL if not _asked_for(config, marker)]
+    left_out = {item for item in items if any(map(item.get_closest_marker, unasked))}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -178,6 +178,7 @@ def test_the_same_stream_delivered_twice_leaves_every_figure(database, right, st
         assert letters == right[2]
 
 
+@pytest.mark.whole
 def test_a_collector_killed_at_every_step_leaves_every_figure(store, database, right, stream):
     """kill -9 of a real process before and after each insert, the dead letters and the commit, each
     followed by a new process that begins at the committed offsets: the report of a quiet run."""

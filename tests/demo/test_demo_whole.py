@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def of_folder(folder):
     """Command lines of live processes that name the folder, and of engines that descend from us."""
@@ -21,6 +23,7 @@ def of_folder(folder):
     return lines
 
 
+@pytest.mark.whole
 def test_from_engines_to_a_verdict(tmp_path):
     """130 requests in 3 s: every one is a pair in the report, a verdict is had whatever it is,
     everything has ended, and the command that the demo names next works on what it left.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
 from end_to_end.stage import crowd, engine, stage, until
 
 QUICK = {"ttft_ms": 5, "itl_ms": 2, "tokens": 10}
 REQUESTS = 60
 
 
+@pytest.mark.whole
 def test_copies_and_probes_reach_the_report(tmp_path):
     """Every copy and every probe is a pair, and coverage whole; the probes' texts differ from the
     control's where the engine answers otherwise, and nowhere else.

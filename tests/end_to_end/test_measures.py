@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 
+import pytest
 from end_to_end.stage import crowd, engine, stage, until
 from end_to_end.test_up import text_of
 from privacy.sinks import ask
@@ -19,6 +20,7 @@ def rows(running, query: str) -> list[list[str]]:
     return []
 
 
+@pytest.mark.whole
 def test_killing_the_measuring_process_costs_no_client_a_byte(tmp_path):
     """kill -9 of it, again and again, under load: streams whole, every exchange accounted for, and
     texts compared where one process measured both sides of a pair, and nowhere else.

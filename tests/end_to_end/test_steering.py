@@ -9,6 +9,7 @@ import re
 import signal
 import urllib.request
 
+import pytest
 import yaml
 from end_to_end.stage import answers, ask, chat, engine, free_port, stage, until
 
@@ -49,6 +50,7 @@ def events(running) -> list[str]:
         return ["no table yet"]
 
 
+@pytest.mark.whole
 def test_a_running_experiment_is_steered_and_ends_by_itself(tmp_path, monkeypatch):
     """By the control port, two workers hear it; SIGHUP to `up` brings a new rate; `stop_at`
     ends mirroring; clients get every byte throughout; who said what is in the store."""

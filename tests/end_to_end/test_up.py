@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 
+import pytest
 from end_to_end.stage import answers, ask, chat, crowd, engine, stage, until
 
 QUICK = {"ttft_ms": 5, "itl_ms": 2, "tokens": 20}
@@ -86,6 +87,7 @@ def test_killing_collector_and_analysis_costs_no_client_a_byte(tmp_path):
         assert after["accounting"] == report["accounting"]
 
 
+@pytest.mark.whole
 def test_a_drain_loses_nothing_captured(tmp_path):
     """Ctrl-C with streams running: they end whole, what was captured is in the store."""
     slow = {"ttft_ms": 20, "itl_ms": 40, "tokens": 40, "itl_sigma": 0.05}
@@ -158,6 +160,7 @@ def test_a_killed_proxy_is_counted(tmp_path):
             assert arms["primary"]["lost"] + arms["fp8"]["lost"] > 0
 
 
+@pytest.mark.whole
 def test_nobody_else_reads_what_is_written(tmp_path):
     """Stream, store and counters hold prompts: no file of them is readable by another user."""
     with engine(tmp_path, "primary", **QUICK) as primary:

@@ -12,19 +12,6 @@ from gateways.gateway import INSTALL
 from bench.peers import envoy_path
 
 
-def _asked_for(config: pytest.Config) -> bool:
-    expression = config.getoption("-m") or ""
-    return "gateway" in expression and "not gateway" not in expression
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `-m gateway` no gateway is started."""
-    theirs = [item for item in items if item.get_closest_marker("gateway")]
-    if theirs and not _asked_for(config):
-        config.hook.pytest_deselected(items=theirs)
-        items[:] = [item for item in items if not item.get_closest_marker("gateway")]
-
-
 def _missing(what: str) -> None:
     if os.environ.get("SHADOW_REQUIRE_ENVOY") == "1":
         pytest.fail(f"SHADOW_REQUIRE_ENVOY=1, but {what}", pytrace=False)

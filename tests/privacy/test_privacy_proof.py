@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import urllib.request
 from functools import partial
 
@@ -109,26 +108,20 @@ def _salt(monkeypatch):
     monkeypatch.setenv("SALT", "a salt of the tests' own")
 
 
-ALL_OF_IT = pytest.mark.skipif(
-    os.environ.get("SHADOW_PROOF") != "all",
-    reason="SHADOW_PROOF=all runs it; the same records are searched in test_privacy_records.py",
-)
-
-
-@pytest.mark.parametrize(
-    "capture", ["full", pytest.param("text", marks=ALL_OF_IT), pytest.param("measures", marks=ALL_OF_IT)]
-)  # fmt: skip
+@pytest.mark.parametrize("capture", ["full", "text", "measures"])
+@pytest.mark.whole
 def test_no_sink_holds_a_secret(tmp_path, capture):
     """Whatever is captured, what was found is nowhere."""
     assert run(tmp_path, capture, redaction=REDACTION) == {}
 
 
+@pytest.mark.whole
 def test_measures_hold_no_text_though_nothing_is_redacted(tmp_path):
     """`capture: measures` alone: no prompt, no answer, no error's words, no header in any sink."""
     assert run(tmp_path, "measures") == {}
 
 
-@ALL_OF_IT
+@pytest.mark.whole
 def test_the_search_finds_what_leaks(tmp_path):
     """The same run with redaction off fails: the proof above can."""
     found = run(tmp_path, "full")
