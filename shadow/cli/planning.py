@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from analysis.compare.sample import Sample
     from analysis.planning import Stated
     from analysis.settings import Settings
+    from shadow.config.upstream import Arm
 
 
 def parity_warnings(config: Config) -> list[str]:
@@ -27,6 +28,43 @@ def parity_warnings(config: Config) -> list[str]:
         for name, arm in config.arms.items()
     ]
     return [line for line in found if line is not None]
+
+
+def overlap_warnings(config: Config) -> list[str]:
+    """A line for each candidate most of whose pairs would have no answer of the control."""
+    from analysis.planning import off_overlap
+
+    name = config.control
+    if name is None:
+        return []
+    control = config.arms[name]
+    found = [
+        off_overlap(each, arm.sample, name, control.sample, {drawn_by(arm), drawn_by(control)})
+        for each in config.candidates
+        for arm in [config.arms[each]]
+    ]
+    return [line for line in found if line is not None]
+
+
+def drawn_by(arm: Arm) -> str:
+    """An arm's `key`; the names of fields have no case."""
+    return arm.key.lower()
+
+
+def warnings(config: Config) -> list[str]:
+    """What of rates and keys would keep a comparison from its verdict, a line each."""
+    return [*parity_warnings(config), *overlap_warnings(config)]
+
+
+def _judged_share(config: Config, name: str) -> float:
+    """The share of requests that give a pair which counts: the control has it too, where one is."""
+    from analysis.planning import overlap
+
+    arm = config.arms[name]
+    if config.control is None or name == config.control:
+        return arm.sample
+    control = config.arms[config.control]
+    return overlap(arm.sample, control.sample, one_key=drawn_by(arm) == drawn_by(control))
 
 
 def plan(
@@ -56,11 +94,13 @@ def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> di
     most = max((need.to_pass for need in found.values()), default=0)
     arms = {}
     for name, arm in config.arms.items():
-        paired = rate * arm.sample if rate else None
+        judged = _judged_share(config, name)
+        paired = rate * judged if rate else None
         takes = minutes(most, policy, paired) if paired else None
         engines = (arm.replicas or 1) * gpus
         arms[name] = {
             "sample": arm.sample,
+            "judged_share": judged,
             "parity": parity(arm.replicas, config.primary.replicas),
             "pairs": most,
             "minutes": round(takes, 1) if takes else None,
@@ -69,7 +109,7 @@ def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> di
     return {
         "metrics": {name: asdict(need) for name, need in found.items()},
         "arms": arms,
-        "warnings": parity_warnings(config),
+        "warnings": warnings(config),
         "assumed": asdict(stated),
         "not_measured": why or None,
     }
@@ -107,5 +147,9 @@ def _text(tree: dict[str, Any]) -> str:
         wanted = "state `replicas` on both sides for load parity"
         if arm["parity"] is not None:
             wanted = f"load parity at {arm['parity']:.3g}"
-        lines.append(f"{name}: sample {arm['sample']:g}; {arm['pairs']:,} pairs; {cost}; {wanted}")
+        share = arm["judged_share"]
+        met = "" if share == arm["sample"] else f" ({share:.3g} with the control)"
+        lines.append(
+            f"{name}: sample {arm['sample']:g}{met}; {arm['pairs']:,} pairs; {cost}; {wanted}"
+        )
     return "\n".join([*lines, *(f"Warning: {warning}" for warning in tree["warnings"])])

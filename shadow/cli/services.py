@@ -38,9 +38,12 @@ def show_config(config: Config) -> int:
         ConfigError: a mistake in the policy that it names, or a file that cannot be used.
     """
     from shadow.cli.analysis import read_policy
+    from shadow.cli.planning import warnings
 
     read_policy(config)
     files_usable(config, *EVERY)
+    for warning in warnings(config):
+        click.echo(f"shadow: warning: {warning}", err=True)
     click.echo(yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True), nl=False)
     for line in _parts(config):
         click.echo(f"# {line}")
@@ -70,7 +73,7 @@ def up(path: Path, config: Config) -> int:
             that cannot be used.
     """
     from shadow.cli.analysis import read_policy
-    from shadow.cli.planning import parity_warnings
+    from shadow.cli.planning import warnings
 
     try:
         consistent(config, one_machine=True)
@@ -78,7 +81,7 @@ def up(path: Path, config: Config) -> int:
         raise ConfigError(str(error)) from None
     read_policy(config)  # a mistake in it stops the start, not the analysis alone
     files_usable(config, *EVERY)
-    for warning in parity_warnings(config):
+    for warning in warnings(config):
         click.echo(f"shadow: warning: {warning}", err=True)
     private()
     return supervise(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from scipy.stats import norm
 
-from analysis.planning import Stated, minutes, needs, off_parity, parity
+from analysis.planning import Stated, minutes, needs, off_overlap, off_parity, overlap, parity
 from analysis.policy import Policy
 from analysis.statistics.planning import (
     least_pairs_of_share,
@@ -140,3 +140,51 @@ def test_the_command(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "state --rate for minutes" in said
     assert "Warning" not in said
+
+
+def test_what_candidate_and_control_both_get():
+    """By one key the smaller rate lies within the larger; by two they meet by chance."""
+    assert overlap(0.25, 0.5, one_key=True) == 0.25
+    assert overlap(0.25, 0.25, one_key=False) == 0.0625
+    assert off_overlap("fp8", 0.25, "control", 0.5, {"request"}) is None
+    assert off_overlap("fp8", 0.25, "control", 1.0, {"request", "conversation"}) is None
+    assert off_overlap("fp8", 0.5, "control", 0.25, {"request"}) == (
+        "arms.fp8: only 50% of its requests reach control too, and no others are judged: "
+        "give both one `sample` (not 0.5 and 0.25)"
+    )
+    keys = off_overlap("fp8", 0.25, "control", 0.25, {"request", "conversation"})
+    assert keys.endswith("give both one `key` (not conversation and request)")
+
+
+def with_control(tmp_path, key: str) -> str:
+    path = config(tmp_path)
+    tree = yaml.safe_load((tmp_path / "shadow.yaml").read_text())
+    arm = {"url": "http://127.0.0.1:9", "sample": 0.25}
+    tree["arms"] = {
+        "fp8": {**arm, "role": "candidate", "key": key},
+        "control": {**arm, "role": "control"},
+    }
+    (tmp_path / "shadow.yaml").write_text(yaml.safe_dump(tree))
+    return path
+
+
+@pytest.mark.parametrize("command", ["config", "plan"])
+def test_different_keys_are_said(tmp_path, capsys, command):
+    """One line that has the way out, before any traffic; with one key there is none."""
+    where = {"config": "err", "plan": "out"}[command]
+    assert run([command, "-c", with_control(tmp_path, "conversation")]) == 0
+    said = getattr(capsys.readouterr(), where)
+    assert said.lower().count("warning: arms.fp8: only 25% of its requests reach control too") == 1
+    assert run([command, "-c", with_control(tmp_path, "request")]) == 0
+    assert "arning" not in "".join(capsys.readouterr())
+
+
+def test_a_plan_counts_what_both_get(tmp_path, capsys):
+    """Minutes by the pairs that are judged, not by all that are sampled."""
+    path = with_control(tmp_path, "conversation")
+    assert run(["plan", "-c", path, "--rate", "1", "--format", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    arm = tree["arms"]["fp8"]
+    assert (arm["sample"], arm["judged_share"]) == (0.25, 0.0625)
+    assert arm["minutes"] == pytest.approx((arm["pairs"] + 200) / 0.0625 / 60, abs=0.1)
+    assert tree["arms"]["control"]["judged_share"] == 0.25
