@@ -33,7 +33,8 @@ def capture_of(side: Side, request: Request, copy: Copy, now: int, in_flight: in
     return capture
 
 
-def _wire(headers: ArmHeaders, request: Request, copy: Copy) -> tuple[bytes, Pieces]:
+def wire(headers: ArmHeaders, request: Request, copy: Copy) -> tuple[bytes, Pieces]:
+    """(head, body) of the copy as it is sent."""
     body: Pieces = [request.body] if copy.body is None else copy.body
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
     head = request.head
@@ -41,6 +42,17 @@ def _wire(headers: ArmHeaders, request: Request, copy: Copy) -> tuple[bytes, Pie
         left = [line for line in head.lines if line[:17].lower() != b"content-encoding:"]
         head = replace(head, lines=left)
     return headers.build(head, size), body
+
+
+def send(connection: Upstream, head: bytes, body: Pieces) -> None:
+    """Write a whole request."""
+    if sum(map(len, body)) < JOINED_BYTES:
+        connection.send(b"".join((head, *body)), last=True)
+        return
+    connection.send(head, last=False)
+    for piece in body[:-1]:
+        connection.send(piece, last=False)
+    connection.send(body[-1], last=True)
 
 
 class ArmRequest:
@@ -63,7 +75,7 @@ class ArmRequest:
         self._arm = arm
         self.connection: Upstream | None = None
         self.capture = capture_of(arm.side_of(copy), request, copy, monotonic_ns(), in_flight)
-        self._wire: tuple[bytes, Pieces] | None = _wire(arm.headers, request, copy)
+        self._wire: tuple[bytes, Pieces] | None = wire(arm.headers, request, copy)
         self._cut_timer: asyncio.TimerHandle | None = None
         self._censor_ns = -1
         self._ended = self._reached = False
@@ -86,13 +98,7 @@ class ArmRequest:
         self.connection = connection
         is_head = self.capture.request.head.method == b"HEAD"
         connection.begin(self, self.capture, head=is_head, upgrade=False)
-        if sum(map(len, body)) < JOINED_BYTES:
-            connection.send(b"".join((head, *body)), last=True)
-        else:
-            connection.send(head, last=False)
-            for piece in body[:-1]:
-                connection.send(piece, last=False)
-            connection.send(body[-1], last=True)
+        send(connection, head, body)
         if self._censor_ns >= 0:
             self.censor(self._censor_ns)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from shadow.arm_request import send, wire
+from shadow.body.copy import AS_IT_CAME
+
 if TYPE_CHECKING:
     from shadow.plan import Plan
     from shadow.relay.answer import AnswerHead
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class Baseline:
-    """One request of the replica, the owner of its connection; it drives the plan."""
+    """One request of the replica, the owner of its connection. The plan has it begun once the body
+    was looked at, and is driven by it from then on.
+    """
 
     __slots__ = ("_tap", "connection", "plan")
 
@@ -32,20 +37,21 @@ class Baseline:
             self._send(connection)
 
     def give_up(self) -> None:
-        """Leave the connection, and tell nobody: the caller does."""
-        del self._tap.open[self]
+        """Leave the connection, if there is one, and tell nobody: the plan knows."""
         if self.connection is not None:
             self.connection.abort()
+        else:
+            self._tap.relay.pool.give_up(self)
+        self._close()
 
     def _send(self, connection: Upstream) -> None:
         self.connection = connection
         request, capture = self.plan.request, self.plan.capture
-        built = self._tap.headers.build(request.head, len(request.body))
-        capture.changes = tuple(self._tap.headers.changes(request.head))
+        copy, headers = request.replica_copy or AS_IT_CAME[0], self._tap.headers
+        head, body = wire(headers, request, copy)
+        capture.changes = (*headers.changes(request.head), *copy.changes)
         connection.begin(self, capture, head=request.head.method == b"HEAD", upgrade=False)
-        connection.send(built, last=not request.body)
-        if request.body:
-            connection.send(request.body, last=True)
+        send(connection, head, body)
         self._tap.relay.sent(self.plan)
 
     def cut(self, transport: str, reason: str) -> None:
@@ -65,15 +71,19 @@ class Baseline:
 
     def _close(self) -> None:
         self.connection = None
-        self._tap.open.pop(self, None)
-        self._tap.relay.totals.open_streams -= 1
+        if self in self._tap.open:  # a fault may end it within its own start
+            del self._tap.open[self]
+            self._tap.relay.totals.open_streams -= 1
 
     # what the connection says; the capture has its words and bytes already
 
     def connected(self, connection: Upstream) -> None:
         """The connection is there: send."""
         self.plan.capture.connected_ns = monotonic_ns()
-        self._send(connection)
+        try:
+            self._send(connection)
+        except Exception as error:  # noqa: BLE001 a fault of ours: nothing of it stays open
+            self._tap.relay.mirror.failed(error, self.plan)
 
     def connect_failed(self, reason: str) -> None:
         """The arms get nothing that the replica never got."""

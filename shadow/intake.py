@@ -36,7 +36,8 @@ class Intake(Starts):
 
     def sent(self) -> None:
         """The request's last byte went on to the primary."""
-        reason = self._stopped()
+        self._replica = None
+        reason = "" if self._counted else self._stopped()
         if reason:
             self.drop(reason)
             return

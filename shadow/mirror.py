@@ -97,6 +97,7 @@ class Mirror:
             self.held,
             config.limits.request_bytes,
             config.greedy_probe,
+            tapped=config.attach == "tap",
         )
         self._requests = 0
         self._given = -1

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shadow.arm import Arm
     from shadow.body.copy import Copy
     from shadow.routes import Route
+    from shadow.starts import Replica
 
 
 class Plan(Intake):
@@ -26,12 +27,20 @@ class Plan(Intake):
 
     __slots__ = ()
 
+    def ask(self, replica: Replica) -> None:
+        """Tapped, and whole: look at the body first, then have the replica asked, then the arms."""
+        self._mirror.plans.perform_soon(self)
+        self._replica = replica
+
     def perform(self) -> bool:
         """Decide what is due (`start_next`); False where the body has to be looked at first."""
         if self._counted:
             self._resume()
             return True
         mirror = self._mirror
+        if self._replica is not None and (reason := self._stopped()):
+            self.give_up(reason)
+            return True
         if not mirror.router.untouched(self.request):
             self._steps = mirror.router.routes(self.request, self._arms)
             return False
@@ -79,12 +88,21 @@ class Plan(Intake):
         """It is counted; these copies are due, and the primary's record with the last of them."""
         self._started = []
         self._due = due
-        if not due:
+        if self._replica is not None:
+            self._waits = True
+            self._replica.begin()
+        elif not due:
             self._offer()
 
     def never_reached(self) -> None:
         """The whole request came and no connection to the primary could be had."""
         if self.settled:  # a retry's connection failed: the arms have had their copy
+            self.primary_ended()
+            return
+        self._replica = None
+        if self._counted:  # tapped: the arms waited for the replica
+            self._waits, self.settled = False, True
+            self.give_up("primary_unreachable")
             self.primary_ended()
             return
         meant = self._mirror.books.meant(self._arms, self.request.pair_id)

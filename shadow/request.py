@@ -12,6 +12,7 @@ from shadow.subject import subject_in
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shadow.body.copy import Copy
     from shadow.config.subject import Subject
     from shadow.redaction.records import Asked
     from shadow.relay.head import RequestHead
@@ -31,6 +32,8 @@ class Request:
     """One for all arms; not changed once the first of them was started."""
     expanded: bool = False
     """The client's body was in a coding, which was undone."""
+    replica_copy: Copy | None = None
+    """What a tapped baseline replica gets where that is not the body as it came."""
     conversation: str | None = None
     """Hash of how it began, where it is known: drawn for, and recorded under a secret."""
     mirroring: str = "on"

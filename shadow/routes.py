@@ -37,7 +37,15 @@ class Seen(NamedTuple):
 
 def routed(arm: Arm, path: bytes, seen: Seen, *, expanded: bool) -> Steps[Route]:
     """What becomes of `arm`, by its wish and what was seen of the body."""
-    wish, scanner, found = arm.wish, seen.scanner, seen.found
+    reason, copies = yield from wished(arm.wish, path, seen, expanded=expanded)
+    return Route(arm, reason, copies)
+
+
+def wished(
+    wish: Wish, path: bytes, seen: Seen, *, expanded: bool
+) -> Steps[tuple[str, Sequence[Copy]]]:
+    """(why there is no copy, or the copies) of a body that is changed by `wish`."""
+    scanner, found = seen.scanner, seen.found
     edits: list[Edit] = []
     names: list[str] = []
     if found is None:
@@ -47,11 +55,11 @@ def routed(arm: Arm, path: bytes, seen: Seen, *, expanded: bool) -> Steps[Route]
     else:
         reason, edits, names = yield from _changed(scanner, found, wish, path)
     if reason:
-        return Route(arm, reason, ())
+        return reason, ()
     body, said = copied(scanner.body, edits, names, expanded=expanded)
     if body is None and not said and wish.copies == 1:
-        return Route(arm, "", AS_IT_CAME)
-    return Route(arm, "", [Copy(n, "none", body, said) for n in range(wish.copies)])
+        return "", AS_IT_CAME
+    return "", [Copy(n, "none", body, said) for n in range(wish.copies)]
 
 
 def _changed(

@@ -7,9 +7,9 @@ Where a body cannot be read, whoever needs it is skipped: never guessed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from shadow.body.change import sought
+from shadow.body.change import Wish, sought
 from shadow.body.coding import Encoded, undone
 from shadow.body.conversation import beginning_in, beginning_of
 from shadow.body.names import NAMES, named, stateful, stateful_path, stateful_tree
@@ -18,7 +18,7 @@ from shadow.body.quick import located
 from shadow.body.scan import NotJson, Scanner, Steps, TooMuch
 from shadow.probes import Probes
 from shadow.redact import path_of
-from shadow.routes import Route, Seen, routed
+from shadow.routes import Route, Seen, routed, wished
 from shadow.sampling import CONVERSATION
 from shadow.selection import field_values
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from shadow.held import Held
     from shadow.request import Request
     from shadow.sampling import Sampler
+
+
+_REPLICA: Final = Wish({}, {})
+"""A baseline replica's models and parameters are the client's own."""
 
 
 class NoRoom(Exception):
@@ -47,6 +51,8 @@ class Router:
         held: Held,
         most_bytes: int,
         probed: float = 0.0,
+        *,
+        tapped: bool = False,
     ) -> None:
         wishes = [arm.wish for arm in arms]
         self._by_conversation = any(arm.key == CONVERSATION for arm in arms)
@@ -55,6 +61,7 @@ class Router:
             or self._by_conversation
             or any(wish.reads or wish.copies > 1 for wish in wishes)
         )
+        self._tapped = tapped
         self._sampler = sampler
         self._conversations = conversations
         self._held = held
@@ -99,6 +106,9 @@ class Router:
                 routes.append((yield from routed(arm, path, seen, expanded=request.expanded)))
         if self._probes.share:
             yield from self._probes.added(request, path, routes, seen, rates)
+        if self._tapped:
+            _, copies = yield from wished(_REPLICA, path, seen, expanded=request.expanded)
+            (request.replica_copy,) = copies  # who wishes nothing is refused nothing
         return routes
 
     def _read(self, request: Request, path: bytes) -> Steps[Seen]:

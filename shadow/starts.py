@@ -7,7 +7,7 @@ not), `plan.Plan` (what becomes of it). Each calls only what lies below it.
 from __future__ import annotations
 
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
 
 from shadow.capture import Capture
@@ -27,6 +27,16 @@ _GOING_ON: Final = frozenset({"", "shadow_off"})
 """A request of a window without mirroring still has the primary's record."""
 
 
+class Replica(Protocol):
+    """A tapped request's way to the baseline replica: `baseline.Baseline`."""
+
+    def begin(self) -> None:
+        """It is known what becomes of the request: ask the replica."""
+
+    def give_up(self) -> None:
+        """Nobody gets anything of it: nor does the replica, unless it was sent already."""
+
+
 class Starts(Waiting):
     """See the module."""
 
@@ -39,8 +49,10 @@ class Starts(Waiting):
         "_late",
         "_mirror",
         "_primary_ended",
+        "_replica",
         "_started",
         "_steps",
+        "_waits",
         "capture",
         "request",
         "settled",
@@ -58,6 +70,10 @@ class Starts(Waiting):
         self._late: list[tuple[Arm, Copy]] = []
         """Copies that wait for the primary's answer to end."""
         self._primary_ended = False
+        self._replica: Replica | None = None
+        """Tapped: who is sent the request first, until that is done."""
+        self._waits = False
+        """Tapped: what is due is not started before the replica was sent its own."""
         self._started: list[ref[ArmRequest]] | None = None
         """Weakly: what one has captured is not held here once it has ended."""
         self.settled = False
@@ -67,6 +83,8 @@ class Starts(Waiting):
 
     def start_next(self) -> bool:
         """Start the next copy that is due; whether there are more."""
+        if self._waits:
+            return False
         due = self._due
         try:
             if due:
@@ -102,6 +120,8 @@ class Starts(Waiting):
         a window without mirroring either.
         """
         late: list[tuple[Arm, Copy]] = []
+        if self.settled:
+            self._waits = False
         if self._primary_ended:
             late, self._late = self._late, late
         reason = self._stopped()
@@ -167,6 +187,10 @@ class Starts(Waiting):
         self._mirror.publisher.offer(self.capture)
 
     def _release(self) -> None:
+        """Nothing of it is told any more; nor is a replica sent it that was not yet."""
+        replica, self._replica = self._replica, None
+        if replica is not None:
+            replica.give_up()
         if self._held:
             self._held = False
             self.capture.leave()

@@ -1,7 +1,8 @@
 """The tap: a gateway mirrors to it, nobody waits for its answers, production never passes it.
 
-A request is read, answered 202, and then sent to a baseline replica, which is the arm `primary`,
-and to the other arms: by the same pool, plan, capture and accounting as inline. No byte of the
+A request is read, answered 202, routed by its body, and then sent to a baseline replica, which is
+the arm `primary`, and to the other arms: by the same pool, plan, capture and accounting as inline.
+Where no arm may have it, the replica does not get it either. No byte of the
 gateway's own travels on: a replica's request is built as an arm's is, so a Host that ends in
 `-shadow`, as Envoy makes it, is nobody's.
 """
@@ -45,17 +46,15 @@ class Tap:
         return Tapped(self, client, relay, head, now)
 
     def start(self, plan: Plan) -> bool:
-        """Send the replica its request; False, and counted, where it has all it may have."""
+        """Let the plan ask the replica once it has looked at the body; False, and counted, where
+        the replica has all it may have.
+        """
         if len(self.open) >= self._concurrency:
             plan.drop("concurrency")
             return False
         baseline = Baseline(self, plan)
+        plan.ask(baseline)
         self.open[baseline] = None
-        try:
-            baseline.begin()
-        except BaseException:  # a fault of ours: nothing of it stays open
-            baseline.give_up()
-            raise
         return True
 
     def expire(self, now: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
+import random
 import time
 
 import pytest
@@ -21,6 +24,15 @@ def tapped(url: str, arms: dict[str, object], **settings):
     """A proxy that is attached as a tap."""
     primary = {"url": url, **settings.pop("primary", {})}
     return proxy(primary, arms, attach="tap", **settings)
+
+
+def asking(body: bytes, path: bytes = b"/v1/chat/completions", fields: bytes = b"") -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: h\r\n%bContent-Length: %d\r\n\r\n%b" % (
+        path,
+        fields,
+        len(body),
+        body,
+    )
 
 
 async def hang(connection) -> None:
@@ -338,7 +350,8 @@ def test_a_replica_outside_of_the_networks_is_refused():
 
 @in_loop
 async def test_a_fault_of_ours_leaves_nothing_open():
-    """The request cannot be built: the copy has its 202, the fault is counted, nothing stays open."""
+    """The request cannot be built, on an idle connection or on a new one: the copy has its 202, the
+    fault is counted, nothing stays open."""
     async with (
         upstream(answering(OK)) as replica,
         tapped(replica.url, {"fp8": replica.url}) as stage,
@@ -351,7 +364,13 @@ async def test_a_fault_of_ours_leaves_nothing_open():
         built, tap.headers = tap.headers, None
         await gateway.write(WHOLE)
         assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
-        assert stage.totals.mirror_errors == 1
+        await until(lambda: stage.totals.mirror_errors == 1)
+        assert not tap.open
+        assert stage.totals.open_streams == 0
+        assert not tap.relay.pool._idle  # what was half asked is not kept
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await until(lambda: stage.totals.mirror_errors == 2)
         assert not tap.open
         assert stage.totals.open_streams == 0
         stage.totals.mirror_errors = 0
@@ -359,3 +378,211 @@ async def test_a_fault_of_ours_leaves_nothing_open():
         await gateway.write(WHOLE)
         assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
         await stage.publisher.wait_for(4)
+
+
+STATEFUL = [
+    (
+        b'{"background":true,"previous_response_id":"r","api_key":"SEC1","kv_transfer_params":{"a":1},'
+        b'"tools":[{"type":"mcp","server_url":"https://m","authorization":"SEC2"}]}'
+    ),
+    b'{"input":"x","store":true}',
+    b'{"input":[{"type":"item_reference","id":"i"}]}',
+    b'{"input":"' + b"x" * 400_000 + b'","b\\u0061ckground":true}',
+]
+
+
+@pytest.mark.parametrize("coding", [b"", b"gzip"])
+@pytest.mark.parametrize("body", STATEFUL, ids=["all", "store", "item", "large"])
+@in_loop
+async def test_what_no_arm_may_have_the_replica_does_not_get(body, coding):
+    """Stateful by its body, plain or coded: 202, and nobody is asked; the books say skipped of both
+    sides, and the next copy is served."""
+    sent = gzip.compress(body) if coding else body
+    fields = b"Content-Encoding: gzip\r\n" if coding else b""
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(asking(sent, b"/v1/responses", fields))
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        for arm in ("primary", "fp8"):
+            await until(lambda arm=arm: stage.ledger.counts.get((arm, "skipped", "stateful")) == 1)
+            assert stage.ledger.counts[(arm, "eligible", "")] == 1
+            assert (arm, "sampled", "") not in stage.ledger.counts
+        assert stage.totals.open_streams == 0
+        assert not stage.proxy._tap.open
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await stage.publisher.wait_for(2)
+        for side in (replica, candidate):
+            assert [c.received.count(b"POST ") for c in side.connections] == [1]
+
+
+@in_loop
+async def test_nor_what_every_arm_refuses_by_its_configuration():
+    """A model that no arm serves reaches nobody; where one arm serves it, the replica is asked."""
+    served = {"models": {"m": "m-fp8"}}
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": {"url": candidate.url, **served}}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(asking(b'{"model":"other"}'))
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await until(lambda: stage.ledger.counts.get(("primary", "skipped", "model_not_served")))
+        assert not replica.connections
+        await gateway.write(WHOLE)
+        await stage.publisher.wait_for(2)
+        assert b'{"model":"m"}' in replica.connections[0].received
+        assert b'{"model":"m-fp8"}' in candidate.connections[0].received
+
+
+@pytest.mark.parametrize("coding", [b"", b"gzip"])
+@in_loop
+async def test_the_replica_s_body_is_changed_as_an_arm_s_but_for_its_wishes(coding):
+    """Steering fields and credentials of the body reach neither side; a coding is undone; models and
+    parameters stay as the client's at the replica, and are the arm's own at the arm."""
+    body = (
+        b'{ "model":"m", "api_key":"SEC1","priority":3, "temperature":0.50,'
+        b'"kv_transfer_params":{"a":1},"p":"' + b"x" * 100_000 + b'"}'
+    )
+    fields = b"Content-Encoding: gzip\r\n" if coding else b""
+    wishes = {"models": {"m": "m-fp8"}, "params": {"set": {"temperature": 0}}, "amplify": 2}
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": {"url": candidate.url, **wishes}}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(asking(gzip.compress(body) if coding else body, fields=fields))
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        exchanges = await stage.publisher.wait_for(3)
+        own, arm = (
+            side.connections[0].received.partition(b"\r\n\r\n") for side in (replica, candidate)
+        )
+        assert own[2].startswith(b'{ "model":"m", "temperature":0.50,"p":"xx')
+        assert json.loads(own[2]) == {"model": "m", "temperature": 0.5, "p": "x" * 100_000}
+        assert json.loads(arm[2]) == {"model": "m-fp8", "temperature": 0, "p": "x" * 100_000}
+        for head in (own[0], arm[0]):
+            assert b"ontent-Encoding" not in head
+        assert b"\r\nContent-Length: %d\r\n" % len(own[2]) in own[0]
+        undone = ["header:content-encoding"] if coding else []
+        (mine,) = (e for e in exchanges if e.arm == "primary")
+        removed = ["body:api_key", "body:kv_transfer_params", "body:priority"]
+        assert sorted(mine.request_changes) == [*removed, *undone]
+        assert stage.ledger.counts[("fp8", "captured", "")] == 2
+        for name in ("primary", "fp8"):
+            assert stage.ledger.balanced(name)
+
+
+@in_loop
+async def test_a_stop_while_the_body_is_looked_at_asks_nobody():
+    """A kill switch that is pulled between the 202 and the replica's turn: dropped, nobody is asked."""
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        tap, switch = stage.proxy._tap, stage.proxy.mirror.switch
+        ask, seen = tap.start, []
+
+        def stopping(plan):
+            seen.append(ask(plan))
+            switch.killed = "test"
+            switch.tick(time.monotonic_ns(), time.time(), 0, busy=True)
+            return seen[0]
+
+        tap.start = stopping
+        await gateway.write(WHOLE)
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        await until(lambda: stage.ledger.counts.get(("fp8", "dropped", "switched_off")) == 1)
+        assert seen == [True]
+        assert not replica.connections
+        assert not candidate.connections
+        assert stage.totals.open_streams == 0
+        assert stage.ledger.balanced("primary")
+
+
+MIXED = [
+    BODY,
+    b"",
+    b"no json",
+    b'no json "background"',
+    b'{"model":"other"}',
+    b'{"model":"m","priority":1,"api_key":"SEC1"}',
+    b'{"model":"m","api_key":"SEC1","p":"' + b"x" * 300_000 + b'"}',
+    *STATEFUL,
+]
+
+
+def fickle(rng: random.Random):
+    """Answers, or now and then resets."""
+
+    async def script(connection):
+        while True:
+            await connection.request()
+            if rng.random() < 0.1:
+                connection.reset()
+                return
+            await connection.write(OK)
+
+    return script
+
+
+async def copies(port: int, rng: random.Random) -> None:
+    """A gateway's connections with a few copies each, of which some never come whole."""
+    for _ in range(25):
+        async with client(port) as one:
+            for _ in range(rng.randrange(1, 4)):
+                body, fields = rng.choice(MIXED), b""
+                if rng.random() < 0.3:
+                    body, fields = gzip.compress(body), b"Content-Encoding: gzip\r\n"
+                whole = asking(body, fields=fields)
+                if rng.random() < 0.1:
+                    await one.write(whole[:-1])
+                    break
+                await one.write(whole)
+                assert await one.exactly(len(ACCEPTED)) == ACCEPTED
+
+
+@pytest.mark.parametrize("seed", range(4))
+@in_loop
+async def test_the_books_are_the_replica_s_own_count(seed):
+    """Any mixture of bodies, replicas that fail, gateways that leave: eligible is sampled and skipped,
+    what was reached is what the replica read, and nothing stateful or secret is in it."""
+    rng = random.Random(seed)
+    async with upstream(fickle(rng)) as replica, upstream(fickle(rng)) as candidate:
+        arms = {
+            "plain": {"url": candidate.url},
+            "picky": {"url": candidate.url, "models": {"m": "n"}, "sample": 0.5},
+            "late": {
+                "url": candidate.url,
+                "start": "after_primary",
+                "params": {"remove": ["p"]},
+            },
+        }
+        async with tapped(
+            replica.url,
+            arms,
+            primary={"concurrency": 3},
+            limits={"mirror_bytes": "2MiB", "request_bytes": "1MiB", "queue_bytes": "1MiB"},
+        ) as stage:
+            await asyncio.gather(*(copies(stage.port, rng) for _ in range(4)))
+            await until(lambda: not stage.totals.open_streams and not stage.ledger.held)
+            counts = stage.ledger.counts
+
+            def total(arm, counter):
+                return sum(n for (a, c, _), n in counts.items() if (a, c) == (arm, counter))
+
+            for arm in ("primary", *arms):
+                assert total(arm, "eligible") == total(arm, "sampled") + total(arm, "skipped")
+                assert stage.ledger.balanced(arm)
+            got = b"".join(c.received for c in replica.connections)
+            assert got.count(b"POST ") == total("primary", "reached") > 10
+            assert counts[("primary", "skipped", "stateful")] > 5
+            for never in (b"SEC", b"background", b"priority"):
+                assert never not in got
