@@ -49,4 +49,6 @@ def recorded(client: Client, experiment: str) -> dict[str, Any] | None:
     now_ns = time.time_ns()
     parts = {row[0]: as_it_stands(json.loads(row[2]), row[5], now_ns) for row in rows}
     accounts = standing(client, settings, Progress(), now_ns).accounts
-    return {**document(settings, parts, {}, accounts), "policy_hash": rows[0][3]}
+    tree = {**document(settings, parts, {}, accounts), "policy_hash": rows[0][3]}
+    del tree["policy"]  # of it the store has the hash alone
+    return tree

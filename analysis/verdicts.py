@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.accounting import Account
+from analysis.accounting import Account, stood_still
 from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
@@ -103,7 +103,10 @@ def judge_now(
         | unprobed(list(settings.policy.metrics), counted),
         changed=_changed(starts, settings.comparisons[candidate]),
         counted=counted,
-        notes=tuple(notes(candidate, reference, settings.copies, counted.probes)),
+        notes=(
+            *notes(candidate, reference, settings.copies, counted.probes),
+            *stood_still(account),
+        ),
         rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
     )
     reported = (*REPORTED, *PROBED) if counted.probes else REPORTED

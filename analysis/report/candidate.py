@@ -36,7 +36,7 @@ def candidate(name: str, part: Tree) -> list[str]:
         *_probes(part.get("probes")),
         "",
         *[f"- Note: {warning}." for warning in part["warnings"]],
-        *segments(part.get("segments")),
+        *segments(part.get("segments"), part["metrics"]),
         "",
         *(["Not gated:", ""] if others else []),
         *_table((*COLUMNS, "pairs"), name, others),
@@ -99,16 +99,27 @@ def _waivers(waivers: Tree) -> list[str]:
     return [*told, ""] if told else []
 
 
-def segments(parts: Tree | None) -> list[str]:
+def segments(parts: Tree | None, whole: Tree) -> list[str]:
     """What parts of the traffic say: the worst, and where they disagree with the whole."""
     if not parts or not parts["worst"]:
         return []
     looked = f"Segments (exploratory, {parts['looked_at']} looked at)"
-    none = "" if parts.get("found") else "none is surely beyond its margin; "
-    told = [f"- {looked}: {none}the worst is {sentence(parts['worst'])}."]
+    none = "" if parts.get("found") else "none is surely beyond its margin"
+    worst = f"the worst is {sentence(parts['worst'])}"
+    if none and not _worse(parts["worst"], whole.get(parts["worst"]["metric"])):
+        worst = "none is worse than the whole"
+    told = [f"- {looked}: {'; '.join(filter(None, (none, worst)))}."]
     if parts["disagreement"]:
         told.append(f"- **Segments disagree**: {parts['disagreement']}.")
     return told
+
+
+def _worse(segment: Tree, whole: Tree | None) -> bool:
+    """Whether a segment's harm is more than everybody's; yes, where that is not known."""
+    if whole is None or whole["delta"] is None or segment["delta"] is None:
+        return True
+    sign = -1 if whole["better"] == "higher" else 1
+    return bool(sign * segment["delta"] > max(sign * whole["delta"], 0.0))
 
 
 def _undefined(counts: Mapping[str, int]) -> list[str]:

@@ -11,6 +11,7 @@ from analysis.accounting import BEGAN, Account
 from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.judge import Judgement
+from analysis.policy import Policy
 from analysis.reading import Reading
 from analysis.report.definitions import definitions
 from analysis.report.factors import factors
@@ -147,6 +148,7 @@ def document(
         "comparison": identities[alone] if alone else identities,
         "config_hash": settings.config_hash,
         "policy_hash": settings.policy_hash,
+        "policy": judged_by(settings.policy),
         "attach": settings.attach,
         "builds": {name: build for name, build in settings.builds.items() if build},
         "window": _window(settings, counted),
@@ -158,6 +160,19 @@ def document(
         "definitions": definitions(parts),
     }
     return {"verdict": parts[alone]["verdict"], **tree} if alone else tree
+
+
+def judged_by(policy: Policy) -> dict[str, Any]:
+    """What of the policy a reader must know to read a verdict; its hash has the rest."""
+    return {
+        "default": policy == Policy(),
+        "gated": {
+            name: {"margin": one.margin, "goal": one.goal, "critical": one.critical}
+            for name, one in policy.metrics.items()
+        },
+        "min_span_s": policy.min_span,
+        "warm_up_pairs": policy.warm_up.pairs,
+    }
 
 
 def _window(settings: Settings, counted: Mapping[str, Counted]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ TAPPED = (
 def markdown(report: Tree) -> str:
     """The whole report as Markdown, ending with a line break."""
     window = report["window"]
-    lines = [f"# {report['experiment']}", "", _arrivals(window), *_builds(report.get("builds")), ""]
+    lines = [f"# {report['experiment']}", "", _arrivals(window), *_builds(report.get("builds"))]
+    lines += [*_policy(report.get("policy")), ""]
     if report.get("attach") == "tap":
         lines += [TAPPED, ""]
     for name, part in report["candidates"].items():
@@ -59,6 +60,26 @@ def _duration(seconds: int) -> str:
 def _builds(builds: Mapping[str, str] | None) -> list[str]:
     told = "; ".join(f"{arm}: {plain(build)}" for arm, build in (builds or {}).items())
     return ["", f"Builds: {told}."] if told else []
+
+
+def _policy(policy: Tree | None) -> list[str]:
+    """By what it was judged; nothing where only the policy's hash is known."""
+    if policy is None:
+        return []
+    which = "the default policy" if policy["default"] else "a policy of its own"
+    gated = ", ".join(_gated(name, one) for name, one in policy["gated"].items())
+    told = (
+        f"Judged by {which}: {gated or 'no metric gated'}; "
+        f"min_span {_duration(round(policy['min_span_s']))}; "
+        f"warm-up {policy['warm_up_pairs']:,} pairs."
+    )
+    return ["", told]
+
+
+def _gated(name: str, one: Tree) -> str:
+    """`tpot.mean 5%`, with what is not as usual."""
+    goal = "" if one["goal"] == "not_worse" else f", {one['goal']}"
+    return f"{name} {one['margin']}{goal}{'' if one['critical'] else ', not critical'}"
 
 
 def _cost(costs: Tree) -> list[str]:

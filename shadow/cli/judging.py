@@ -66,4 +66,4 @@ def _text(line: str, report: dict[str, Any]) -> str:
     (part,) = report["candidates"].values()
     sentences = [f"- {figures['sentence']}" for figures in part["metrics"].values()]
     notes = [f"- Note: {note}." for note in part["warnings"]]
-    return "\n".join([line, *sentences, *notes, *segments(part.get("segments"))])
+    return "\n".join([line, *sentences, *notes, *segments(part.get("segments"), part["metrics"])])

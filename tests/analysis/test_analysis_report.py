@@ -13,6 +13,7 @@ from analysis.gate import aged, gate
 from analysis.judge import judge
 from analysis.policy import Policy
 from analysis.report import document, markdown
+from analysis.report.candidate import segments
 from analysis.report.document import candidate_part
 from analysis.settings import Settings
 from analysis.words import plain
@@ -251,3 +252,37 @@ def test_words_of_the_traffic_do_not_steer_a_terminal_or_a_table():
     """Model names and builds are text: no control characters, no cell borders, no markup, no novel."""
     assert plain("a\x1b[31m|<b>`x`\n") == "a�[31m¦‹b›'x'�"
     assert len(plain("x" * 500)) == 80
+
+
+def test_the_head_says_by_which_policy():
+    """Default or not, what is gated with its margin, min_span, warm-up: one line; and as keys."""
+    tree = report("fp8")
+    assert tree["policy"]["default"] is False
+    assert tree["policy"]["gated"].keys() == POLICY.metrics.keys()
+    judged = next(line for line in markdown(tree).splitlines() if line.startswith("Judged by"))
+    assert judged.startswith("Judged by a policy of its own: ")
+    for name, one in POLICY.metrics.items():
+        assert f"{name} {one.margin}" in judged
+    default = document(Settings("exp", "c1", (), {}), {}, {}, {})
+    assert (
+        "Judged by the default policy: ttft_any.p50 5%, ttft_any.p95 10%, tpot.mean 5%, "
+        "e2e.p95 10%, failure.rate 0.5pp, mismatch.rate 2pp; min_span 1 h 0 min; "
+        "warm-up 200 pairs." in markdown(default).splitlines()
+    )
+    assert "Judged by" not in markdown({k: v for k, v in tree.items() if k != "policy"})
+
+
+@pytest.mark.parametrize(
+    ("here", "told"), [(0.02, True), (0.01, False), (-0.01, False), (0.0, False)]
+)
+@pytest.mark.parametrize("better", ["lower", "higher"])
+def test_a_segment_is_named_only_where_it_is_worse_than_the_whole(better, here, told):
+    """`Worst segment: +0.00 pp` tells nobody anything."""
+    sign = -1 if better == "higher" else 1
+    one = {"segment": "model", "value": "m", "metric": "x.p50", "delta": sign * here,
+           "unit": "ratio", "pairs": 7}  # fmt: skip
+    parts = {"looked_at": 3, "found": [], "worst": one, "disagreement": None}
+    (line,) = segments(parts, {"x.p50": {"delta": sign * 0.01, "better": better}})
+    assert ("the worst is x.p50 where model is m" in line) is told
+    assert ("none is worse than the whole" in line) is not told
+    assert "the worst is" in segments(parts, {})[0]
