@@ -149,12 +149,17 @@ def test_a_broken_install_is_seventy(tmp_path):
 
 def test_config_prints_what_loads_again(tmp_path):
     """Resolved, secrets masked, overrides applied."""
-    path = configured(tmp_path, ONE[:-2] + ", headers: {set: {authorization: 'Bearer ${KEY}'}}}}")
+    path = configured(
+        tmp_path,
+        ONE[:-2]
+        + ", headers: {set: {authorization: 'Bearer ${KEY}'}}, params: {set: {user: '${KEY}'}}}}",
+    )
     done = shadow("config", "-c", path, KEY="s3cret", SHADOW__ARMS__FP8__SAMPLE="0.5")
     assert done.returncode == 0, done.stderr
     assert "s3cret" not in done.stdout
     printed = yaml.safe_load(done.stdout)
     assert printed["arms"]["fp8"]["sample"] == 0.5
+    assert printed["arms"]["fp8"]["params"]["set"] == {"user": "********"}
     del printed["arms"]["fp8"]["headers"]
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(printed))
     assert load(tmp_path / "again.yaml", Config, {}).arms["fp8"].sample == 0.5

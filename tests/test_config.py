@@ -14,6 +14,7 @@ from shadow.config import Config, ConfigError, config_hash, load, masked
 from shadow.config.bounds import ArmLimits, Breaker, Price
 from shadow.config.choice import Tenants
 from shadow.config.consistency import consistent
+from shadow.config.document import check, referring
 from shadow.config.ends import ClickHouse, EmbeddedStore, EmbeddedStream, Retention
 from shadow.config.kafka import Kafka
 from shadow.config.lifecycle import Isolation, StopAt
@@ -268,7 +269,108 @@ def test_secrets_come_from_the_environment_and_are_masked(tmp_path):
     )
     config = load(write(tmp_path, text), Config, {"KEY": "s3cret"})
     assert config.arms["fp8"].headers.set["authorization"] == "Bearer s3cret"
-    assert "s3cret" not in str(masked(config))
+    assert "s3cret" not in str(masked(config, {}))
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "shown"),
+    [
+        ("params: {set: {api_key: '${SEC}'}}", ("params", "set", "api_key"), "********"),
+        ("params: {set: {user: 'u-${SEC}'}}", ("params", "set", "user"), "u-********"),
+        (
+            "params: {set: {extra_headers: {a: {b: ['${SEC}', 1]}}}}",
+            ("params", "set", "extra_headers"),
+            "********",
+        ),
+        ("params: {set: {a: {b: ['${SEC}', 1]}}}", ("params", "set", "a"), {"b": ["********", 1]}),
+        ("params: {set: {api_key: written}}", ("params", "set", "api_key"), "********"),
+        ("build: '${SEC}'", ("build",), "********"),
+        ("factors: {why: '${SEC}'}", ("factors", "why"), "********"),
+        ("models: {m: '${SEC}'}", ("models", "m"), "********"),
+        ("tls: {key: '/run/${SEC}.pem'}", ("tls", "key"), "/run/********.pem"),
+        ("headers: {set: {X-Any: 'v ${SEC}'}}", ("headers", "set", "x-any"), "********"),
+        ("connect_timeout: 3s", ("connect_timeout",), "3s"),
+        ("params: {set: {max_tokens: 7}}", ("params", "set", "max_tokens"), 7),
+    ],
+)
+def test_whatever_came_from_the_environment_is_masked(tmp_path, line, place, shown):
+    """Wherever it stands: nobody knows which of it is a secret. The text around it stays."""
+    arm = f"arms: {{fp8: {{role: candidate, url: 'http://c:1/${{SEC}}/v1', sample: 1, {line}}}}}"
+    path = write(tmp_path, changed(arm))
+    env = {"SEC": "s3cret"}
+    tree = masked(load(path, Config, env), referring(path, env))
+    assert "s3cret" not in str(tree)
+    node = tree["arms"]["fp8"]
+    assert node["url"] == "http://c:1/********/v1"
+    for key in place:
+        node = node[key]
+    assert node == shown
+
+
+def test_what_an_override_took_from_the_environment_is_masked(tmp_path):
+    """An override may hold a ${NAME} as the file may; servers in one text are masked as one."""
+    path = write(tmp_path, changed("stream: {kafka: {bootstrap_servers: 'a:1,${SEC}:2'}}"))
+    env = {"SEC": "s3cret", "SHADOW__PRIMARY__BUILD": "b-${SEC}"}
+    tree = masked(load(path, Config, env), referring(path, env))
+    assert "s3cret" not in str(tree)
+    assert tree["primary"]["build"] == "b-********"
+    assert tree["stream"]["kafka"]["bootstrap_servers"] == "a:1,********:2"
+
+
+NUMBERS = [
+    "workers",
+    "greedy_probe",
+    "primary.concurrency",
+    "primary.replicas",
+    "arms.fp8.sample",
+    "arms.fp8.amplify",
+    "arms.fp8.concurrency",
+    "arms.fp8.breaker.failures",
+    "arms.fp8.limits.requests_per_s",
+    "arms.fp8.limits.tokens_per_day",
+    "isolation.off_share",
+    "isolation.pause_lag",
+    "stop_at.pairs",
+    "stop_at.hours",
+    "limits.bad_records",
+    "limits.request_bytes",
+    "stream.kafka.partitions",
+    "retention.bodies",
+]
+
+
+@pytest.mark.parametrize("said", ["true", "no", "on"])
+@pytest.mark.parametrize("key", NUMBERS)
+def test_a_truth_is_no_number(tmp_path, key, said):
+    """`sample: true` is not 1.0: YAML's true, yes and on are refused wherever a number is wanted."""
+    text = MINIMAL
+    if key.startswith("arms."):
+        text = changed("arms: {fp8: {role: candidate, url: 'http://c', sample: 1}}")
+    if key.startswith("stream."):
+        text = changed("stream: {kafka: {bootstrap_servers: 'a:1'}}")
+    if key == "primary.concurrency":
+        text += "\nattach: tap\n"
+    override = "SHADOW__" + key.replace(".", "__").upper()
+    assert mistake(tmp_path, text, **{override: said}).startswith(f"{key}: ")
+
+
+def test_a_truth_is_no_number_in_a_policy():
+    """Nor in the other file that is read so."""
+    with pytest.raises(ConfigError, match=r"^blocks\.min_pairs: true is not a number$"):
+        check({"blocks": {"min_pairs": True}}, Policy)
+
+
+def test_a_truth_stays_one_where_it_is_meant(tmp_path):
+    """In parameters, in switches, and where a bare off or on stands for a word."""
+    arm = (
+        "arms: {fp8: {role: candidate, url: 'http://c', sample: 0, allow_external: yes,"
+        " breaker: off, params: {set: {logprobs: true, n: 1, stop: [true, 0]}}}}"
+    )
+    path = write(tmp_path, changed(arm) + "\nisolation: on\nretry_stale: off\n")
+    fp8 = load(path, Config, {}).arms["fp8"]
+    assert fp8.params.set == {"logprobs": True, "n": 1, "stop": [True, 0]}
+    assert fp8.allow_external
+    assert fp8.breaker == "off"
 
 
 @pytest.mark.parametrize(
@@ -291,7 +393,7 @@ def test_a_mistake_does_not_repeat_a_resolved_secret(tmp_path, line):
 def test_a_resolved_configuration_can_be_read_again(tmp_path):
     """`shadow config` prints what loads to the same configuration."""
     config = load(write(tmp_path, MINIMAL), Config, {})
-    again = load(write(tmp_path, yaml.safe_dump(masked(config))), Config, {})
+    again = load(write(tmp_path, yaml.safe_dump(masked(config, {}))), Config, {})
     assert again == config
 
 

@@ -15,6 +15,7 @@ import yaml
 from shadow.cli.settings import collector_settings
 from shadow.config import Config, ConfigError, masked
 from shadow.config.consistency import consistent
+from shadow.config.document import referring
 from shadow.config.files import EVERY, files_usable
 from shadow.supervise import SUPERVISED, Service, supervise
 
@@ -31,7 +32,7 @@ SPARE_S = 5.0
 _PR_SET_PDEATHSIG = 1
 
 
-def show_config(config: Config) -> int:
+def show_config(path: Path, config: Config) -> int:
     """Print it resolved, as YAML that loads again but for its masked secrets.
 
     Raises:
@@ -44,7 +45,10 @@ def show_config(config: Config) -> int:
     files_usable(config, *EVERY)
     for warning in warnings(config):
         click.echo(f"shadow: warning: {warning}", err=True)
-    click.echo(yaml.safe_dump(masked(config), sort_keys=False, allow_unicode=True), nl=False)
+    click.echo(
+        yaml.safe_dump(masked(config, referring(path)), sort_keys=False, allow_unicode=True),
+        nl=False,
+    )
     for line in _parts(config):
         click.echo(f"# {line}")
     return 0

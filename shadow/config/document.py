@@ -97,6 +97,32 @@ def load(
         raise ConfigError(_unresolved(str(error), tree, env)) from None
 
 
+def referring(
+    path: Path, environment: Mapping[str, str] | None = None
+) -> dict[tuple[str, ...], str]:
+    """The texts with ${NAME} in them as the file and its overrides spell them, by their place.
+
+    Raises:
+        ConfigError: as of `load`.
+    """
+    tree = read_yaml(path)
+    _override(tree, os.environ if environment is None else environment)
+    return {place: text for place, text in _placed(tree, ()) if _REFERENCE.search(text)}
+
+
+def without_references(text: str, sign: str) -> str:
+    """The text with `sign` for each ${NAME}."""
+    return _REFERENCE.sub(sign, text)
+
+
+def _placed(node: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(node, str):
+        yield place, node
+    elif isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _placed(value, (*place, str(key)))
+
+
 def _unresolved(message: str, tree: Any, env: Mapping[str, str]) -> str:
     """The message as the file spells it: what stands for ${NAME} may be a secret."""
     names = {name for text in _texts(tree) for name in _REFERENCE.findall(text)}
@@ -146,9 +172,27 @@ def check(tree: Mapping[str, Any], model: type[M]) -> M:
         ConfigError: the first mistake, as one line with its path.
     """
     try:
-        return model.model_validate(tree)
+        checked = model.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(_one_line(error)) from None
+    for path, said in _taken_for_numbers(tree, checked.model_dump(), ()):
+        raise ConfigError(f"{'.'.join(path)}: {str(said).lower()} is not a number")
+    return checked
+
+
+def _taken_for_numbers(
+    said: Any, read: Any, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Where a true or false stands that the models read as 1 or 0: so does a bare yes or on."""
+    if isinstance(said, bool):
+        if isinstance(read, int | float) and not isinstance(read, bool):
+            yield path, said
+    elif isinstance(said, dict) and isinstance(read, dict):
+        for key in said.keys() & read.keys():
+            yield from _taken_for_numbers(said[key], read[key], (*path, str(key)))
+    elif isinstance(said, list) and isinstance(read, list | tuple):
+        for at, each in enumerate(zip(said, read, strict=False)):
+            yield from _taken_for_numbers(*each, (*path, str(at)))
 
 
 def _one_line(error: ValidationError) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from shadow.config.document import SECRET_KEYS
+from shadow.body.names import CREDENTIALS
+from shadow.config.document import SECRET_KEYS, without_references
 from shadow.config.model import Config
 from shadow.config.upstream import Arm, Upstream
 
@@ -80,15 +82,36 @@ def comparison_id(
     return digest([experiment, candidate, config, policy, builds, fingerprints])
 
 
-def masked(config: Config) -> dict[str, Any]:
-    """The resolved configuration as plain values that load again, with every secret masked."""
+Place = tuple[str, ...]
+
+
+def masked(config: Config, referring: Mapping[Place, str]) -> dict[str, Any]:
+    """The resolved configuration as plain values, with every secret masked; where nothing was, it
+    loads again.
+
+    Args:
+        config: as it was loaded.
+        referring: of the same file, by `document.referring`: whatever came from ${NAME} is masked
+            wherever it stands, since nobody knows which of it is a secret.
+    """
     tree: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
-    return {key: _mask(value, (key,)) for key, value in tree.items()}
+    return {key: _mask(value, (key,), referring) for key, value in tree.items()}
 
 
-def _mask(node: Any, path: tuple[str, ...]) -> Any:
-    if isinstance(node, dict):
-        return {key: _mask(value, (*path, key)) for key, value in node.items()}
-    if node and path and (path[-1].lower() in SECRET_KEYS or path[-3:-1] == ("headers", "set")):
+def _mask(node: Any, place: Place, referring: Mapping[Place, str]) -> Any:
+    if node and _is_secret(place):
         return MASK
+    if place in referring:
+        return without_references(referring[place], MASK)
+    if isinstance(node, dict):
+        return {key: _mask(value, (*place, key), referring) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_mask(value, (*place, str(n)), referring) for n, value in enumerate(node)]
     return node
+
+
+def _is_secret(place: Place) -> bool:
+    name = place[-1].lower()
+    if place[-3:-1] == ("params", "set"):
+        return name.partition(".")[0].encode() in CREDENTIALS
+    return name in SECRET_KEYS or place[-3:-1] == ("headers", "set")

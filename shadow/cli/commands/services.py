@@ -49,6 +49,7 @@ COMMANDS = (
     configured(
         "config",
         "services:show_config",
+        with_path=True,
         help="Check a configuration and print it resolved, secrets masked.",
     ),
 )
