@@ -16,6 +16,7 @@ def kill_reason(path: Path) -> str:
 
     It is read by its path each time, so links that are swapped (a ConfigMap's) are followed.
     """
+    path = path.absolute()  # a relative one counts from where the process was started
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -290,7 +290,7 @@ def test_a_relative_policy_says_from_where(configured, said, tmp_path, monkeypat
     assert status == 2
     assert err == (
         "shadow: policy: policy.yaml: No such file or directory (relative paths count from the"
-        f" current directory, {tmp_path}/elsewhere)\n"
+        f" current directory: {tmp_path}/elsewhere/policy.yaml)\n"
     )
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text("")

@@ -664,3 +664,9 @@ def _metrics(stage) -> str:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Families())
     return generate_latest(registry).decode()
+
+
+def test_a_relative_kill_switch_is_named_whole(tmp_path, monkeypatch):
+    """It counts from where the process was started: only the whole path says where it was looked."""
+    monkeypatch.chdir(tmp_path)
+    assert kill_reason(Path("mount/kill")) == f"{tmp_path}/mount is missing"

@@ -38,7 +38,7 @@ def _counted_from(path: Path) -> str:
     """Where a file that is not there was looked for."""
     if path.is_absolute() or path.exists():
         return ""
-    return f" (relative paths count from the current directory, {Path.cwd()})"
+    return f" (relative paths count from the current directory: {path.absolute()})"
 
 
 def analysis_settings(config: Config) -> Settings:

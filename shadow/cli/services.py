@@ -13,6 +13,7 @@ import click
 import yaml
 
 from shadow.cli.settings import collector_settings
+from shadow.cli.speaking import speaks_as
 from shadow.config import Config, ConfigError, masked
 from shadow.config.consistency import consistent
 from shadow.config.document import referring
@@ -111,6 +112,7 @@ def proxy(path: Path, config: Config, worker: int | None) -> int:
     from shadow.proxy import run
 
     private()
+    speaks_as(f"proxy {worker or 0}")
     return run(config, str(worker or 0), path)
 
 
@@ -127,6 +129,7 @@ def collect(config: Config) -> int:
     from shadow.cli.serving import serving
 
     private()
+    speaks_as("collector")
     _die_with_supervisor()
     status = Status()
     with serving(config.admin.collector, lambda: collector_health(status), "admin.collector"):
@@ -151,6 +154,7 @@ def analyze(config: Config) -> int:
     from shadow.cli.store import connect
     from shadow.steering import file_of
 
+    speaks_as("analysis")
     _die_with_supervisor()
     settings, status, admin = analysis_settings(config), Status(), config.admin
     settle_s = ANALYSIS_GRACE_S - SPARE_S if SUPERVISED in os.environ else 0.0
@@ -182,6 +186,7 @@ def measure(config: Config) -> int:
     from shadow.cli.settings import measure_settings
 
     private()
+    speaks_as("measure")
     _die_with_supervisor()
     return run(measure_settings(config))
 
