@@ -19,6 +19,7 @@ from shadow.sse import Event
 
 _JSON, _SSE = "application/json", "text/event-stream"
 _SNIFFED = ("", "text/plain", "application/octet-stream")
+_NEVER_SENT = ("connect_failed", "breaker_open")
 _SSE_STARTS = (b"data:", b"event:", b":", b"id:", b"retry:", b"\xef\xbb\xbf")
 
 
@@ -28,8 +29,8 @@ def read(answer: Answer) -> Completion:
     if dialect is None:
         return _bare(answer, "", "not_a_completion", Fault("path", "not a completion's path"))
     if answer.status is None:
-        outcome, fault = cut_short(ending_of(answer, Reading())) or _nothing(answer)
-        return _bare(answer, dialect.name, outcome, fault)
+        ended = _unsent(answer) or cut_short(ending_of(answer, Reading())) or _nothing(answer)
+        return _bare(answer, dialect.name, *ended)
     try:
         plain = _plain(answer)
     except (CodingError, CodingUnread) as error:
@@ -44,6 +45,13 @@ def _undecoded(status: int, *, upstreams: bool) -> str:
     if status >= 400:
         return "http_error"
     return "truncated_upstream" if upstreams else "truncated_capture"
+
+
+def _unsent(answer: Answer) -> tuple[str, Fault] | None:
+    """Nothing was cut short where nobody was asked: there are no tokens, and the transport why."""
+    if answer.transport not in _NEVER_SENT:
+        return None
+    return "no_tokens", Fault(answer.transport, answer.error or "the request was never sent")
 
 
 def _nothing(answer: Answer) -> tuple[str, Fault]:

@@ -23,6 +23,7 @@ from collecting.answers import (
 
 from collector.completion import Answer, Completion, Fault, read
 from collector.json_text import said
+from collector.measures import failure_of
 from shadow.exchange import OUTCOMES, TRANSPORTS
 
 GOOD = b"".join(event(each) for each in (text("a"), text("b"), finish())) + DONE
@@ -34,12 +35,12 @@ GOOD = b"".join(event(each) for each in (text("a"), text("b"), finish())) + DONE
         ("complete", "truncated_upstream"),
         ("client_disconnected", "client_disconnected"),
         ("reset", "truncated_upstream"),
-        ("connect_failed", "truncated_upstream"),
+        ("connect_failed", "no_tokens"),
         ("timed_out", "truncated_upstream"),
         ("deadline_short", "truncated_capture"),
         ("truncated", "truncated_upstream"),
         ("malformed", "truncated_upstream"),
-        ("breaker_open", "truncated_upstream"),
+        ("breaker_open", "no_tokens"),
         ("cut_by_drain", "truncated_capture"),
         ("a word of later", "truncated_upstream"),
     ],
@@ -48,6 +49,14 @@ def test_every_transport_without_an_answer(transport, outcome):
     """No status at all: who is to blame follows from the transport, known or not."""
     done = read(Answer(CHAT, None, (), b"", (), transport, "why"))
     assert (done.outcome, done.fault.message) == (outcome, "why")
+
+
+@pytest.mark.parametrize("transport", ["connect_failed", "breaker_open"])
+def test_what_was_never_sent_is_a_failure_without_tokens(transport):
+    """Nothing was cut short, for nobody was asked; to the arm it counts as any failure."""
+    done = read(Answer(CHAT, None, (), b"", (), transport, None))
+    assert (done.outcome, failure_of(done)) == ("no_tokens", 1)
+    assert done.fault == Fault(transport, "the request was never sent")
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -123,7 +123,7 @@ def test_failed_answers_say_why():
         "exchanges"
     ][0]
     assert (refused["outcome"], refused["error"], refused["failure"]) == (
-        "truncated_upstream",
+        "no_tokens",
         "connect_failed: connection refused",
         1,
     )
