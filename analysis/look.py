@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,14 @@ STALE_NS = 60 * 10**9
 log = structlog.get_logger("analysis")
 
 
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """A candidate's newest verdict; `coverage` None: unknown."""
+
+    verdict: str
+    coverage: float | None
+
+
 @dataclass(frozen=True)
 class Memory:
     """What one look leaves to the next: all of it can be found again, at more cost."""
@@ -42,6 +51,8 @@ class Memory:
     """The last version that was given: it grows also where the clock was set back."""
     ended: bool = False
     """No worker may still send something: another look finds nothing new."""
+    verdicts: Mapping[str, Newest] = field(default_factory=dict)
+    """By candidate, as it was judged last."""
 
 
 def look(
@@ -61,15 +72,19 @@ def look(
     stamp_ns = max(now_ns, memory.stamp_ns + 1)
     built = _build_closed(client, settings, memory, state, stamp_ns, whole=whole)
     due = whole or abs(now_ns - memory.judged_ns) >= JUDGE_EVERY_NS
+    verdicts = memory.verdicts
     if built or due:
-        for candidate in settings.candidates:
-            _judge_one(client, settings, candidate, state, now_ns, whole=whole)
+        verdicts = {
+            candidate: _judge_one(client, settings, candidate, state, now_ns, whole=whole)
+            for candidate in settings.candidates
+        }
     return Memory(
         progress=state.progress,
         watermark_ns=state.watermark_ns or memory.watermark_ns,
         judged_ns=now_ns if built or due else memory.judged_ns,
         stamp_ns=stamp_ns,
         ended=state.ended,
+        verdicts=verdicts,
     )
 
 
@@ -112,14 +127,16 @@ def _judge_one(
     now_ns: int,
     *,
     whole: bool,
-) -> None:
+) -> Newest:
     last = written(client, settings, candidate)
     judged = judge_now(client, settings, candidate, state.accounts, last, now_ns)
-    if last is not None and judged.judgement.verdict == last.verdict:
+    newest = Newest(judged.judgement.verdict, judged.part["coverage"])
+    if last is not None and newest.verdict == last.verdict:
         age_ns = abs(now_ns - last.at_ns)
         due = whole or age_ns >= JUDGE_EVERY_NS
         stale = age_ns >= STALE_NS
         if not due or (judged.part == last.part and not stale):
-            return
+            return newest
     write(client, settings, candidate, judged, now_ns, last)
-    log.info("verdict", candidate=candidate, verdict=judged.judgement.verdict)
+    log.info("verdict", candidate=candidate, verdict=newest.verdict)
+    return newest

@@ -9,9 +9,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,7 +23,7 @@ from clickhouse_connect.driver.exceptions import (
 
 from analysis.evidence import Rewritten
 from analysis.gate import NO_CANDIDATE
-from analysis.look import Memory, look
+from analysis.look import Memory, Newest, look
 from analysis.settings import Settings
 from shadow.outage import Outage
 
@@ -62,6 +62,8 @@ class Status:
     """Why it does not work now, in one line; None while it does."""
     looks_total: int = 0
     look_seconds: float = 0.0
+    verdicts: Mapping[str, Newest] = field(default_factory=dict)
+    """By candidate, as the last look has them."""
 
     def looked(self, seconds: float) -> None:
         """A pass over the store took so long, and worked."""
@@ -118,6 +120,7 @@ def run(
             outage.back()
             if not status.looks_total:
                 log.info(_judging(settings))
+            status.verdicts = memory.verdicts
             status.looked(time.monotonic() - began)
             rest_s = _rest(status.look_seconds)
         except (StoreAway, ClickHouseError, OSError, Rewritten) as error:

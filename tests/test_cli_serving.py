@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from analysis.look import Newest
 from analysis.service import Status as AnalysisStatus
 from collector.status import Status
 from shadow.cli.health import analysis_health, collector_health
@@ -61,6 +62,13 @@ def test_the_analysis_says_how_it_looks():
         text = get(address, "/metrics")[1]
         assert "shadow_analysis_looks_total 1.0" in text
         assert "shadow_analysis_look_seconds 0.25" in text
+        assert "shadow_verdict{" not in text
+        status.verdicts = {"fp8": Newest("hold", 0.875), "fp4": Newest("reject", None)}
+        text = get(address, "/metrics")[1]
+        assert 'shadow_verdict{candidate="fp8",verdict="hold"} 1.0' in text
+        assert 'shadow_verdict{candidate="fp8",verdict="promote"} 0.0' in text
+        assert 'shadow_coverage{candidate="fp8"} 0.875' in text
+        assert 'shadow_coverage{candidate="fp4"}' not in text
 
 
 def test_without_an_address_nothing_listens():

@@ -121,6 +121,7 @@ def test_an_unchanged_verdict_is_written_once(world):
     memory = look(world.client, settings, Memory(), T0 + 41 * S)
     for second in (43, 60, 80):
         memory = look(world.client, settings, memory, T0 + second * S)
+        assert memory.verdicts["fp8"].verdict == "reject"
     assert verdicts(world) == [("reject",)]
     world.traffic(40, 60, {"fp8": {"tpot": 0.5}}, first=82)
     world.store()
