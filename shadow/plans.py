@@ -60,10 +60,11 @@ class Plans:
 
     def _perform(self) -> None:
         """For half a millisecond: after a burst of requests, or between a request's many copies, it
-        is the primary's turn again.
+        is the primary's turn again. What is asked for meanwhile (by a replica that was sent its
+        request just now) waits for the next turn: the loop writes first.
         """
         ready, until_ns = self._ready, monotonic_ns() + TURN_NS
-        while ready:
+        for _ in range(len(ready)):
             if not self._performed(ready[0], until_ns):
                 break
             ready.popleft()

@@ -12,6 +12,8 @@ import pytest
 from pydantic import ValidationError
 from relay.raw import answering, client, in_loop, proxy, until, upstream
 
+from shadow.plans import Plans, Waiting
+
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 CLOSING = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -586,3 +588,41 @@ async def test_the_books_are_the_replica_s_own_count(seed):
             assert counts[("primary", "skipped", "stateful")] > 5
             for never in (b"SEC", b"background", b"priority"):
                 assert never not in got
+
+
+class Twice(Waiting):
+    """Asks for its turn again while it has it, as a plan does whose replica is sent at once."""
+
+    def __init__(self, plans: Plans, log: list[str]) -> None:
+        self._plans, self._log = plans, log
+
+    def perform(self) -> bool:
+        self._log.append("performed")
+        if len(self._log) == 1:
+            self._plans.perform_soon(self)
+        return True
+
+    def start_next(self) -> bool:
+        return False
+
+    def go_on(self) -> bool:
+        return True
+
+    def give_up(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def abandon(self) -> None:
+        raise AssertionError
+
+
+@in_loop
+async def test_the_loop_writes_between_the_replica_and_the_arms():
+    """What is asked for within a turn waits for the next: the replica's bytes are on their way before
+    the arms' requests are built, whose cost would else be in the replica's times alone."""
+    log: list[str] = []
+    plans = Plans(lambda error, plan: log.append(f"{error} {plan}"))
+    plans.perform_soon(Twice(plans, log))
+    asyncio.get_running_loop().call_soon(lambda: log.append("the loop's own"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert log == ["performed", "the loop's own", "performed"]
