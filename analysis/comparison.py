@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from analysis.accounting import Account
+from analysis.events import append
 from analysis.queries import sql
 from analysis.settings import Settings
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 STARTED = "comparison_started"
 WARM = "warm_up_ended"
-COLUMNS = ("at", "experiment", "kind", "comparison", "candidate", "detail")
 FOREVER_NS = 2**63 - 1
 
 
@@ -131,6 +130,5 @@ def record(
     now_ns: int,
 ) -> None:
     """Append one event of the arm's comparison."""
-    at = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    row = [at, settings.experiment, kind, settings.comparisons[arm], arm, json.dumps(detail)]
-    client.insert("events", [row], column_names=COLUMNS)
+    comparison = settings.comparisons[arm]
+    append(client, settings.experiment, kind, arm, detail, now_ns, comparison=comparison)

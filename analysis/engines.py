@@ -10,10 +10,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from analysis.comparison import COLUMNS
+from analysis.events import append
 from analysis.queries import sql
 from analysis.settings import Settings
 
@@ -66,9 +65,8 @@ def _known(client: Client, settings: Settings) -> dict[str, list[str]]:
 
 def _record(client: Client, settings: Settings, arm: str, fingerprint: str, now_ns: int) -> None:
     detail = {"config_hash": settings.config_hash, "fingerprint": fingerprint}
-    at = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    row = [at, settings.experiment, SEEN, settings.comparisons.get(arm, ""), arm]
-    client.insert("events", [[*row, json.dumps(detail)]], column_names=COLUMNS)
+    comparison = settings.comparisons.get(arm, "")
+    append(client, settings.experiment, SEEN, arm, detail, now_ns, comparison=comparison)
 
 
 def _with(settings: Settings, known: Mapping[str, list[str]]) -> Settings:

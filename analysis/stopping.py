@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from analysis.comparison import COLUMNS
 from analysis.engines import identified
+from analysis.events import append
 from analysis.queries import sql
 from analysis.settings import Settings, Stop
 from analysis.written import written
@@ -87,20 +85,6 @@ def stopper(settings: Settings, tell: Tell) -> Callable[[Client], None]:
         now_ns = time.time_ns()
         found = ended(client, settings, now_ns / 1e9)
         if tell(found):
-            note(client, settings.experiment, ENDED, "", {"ended": found}, now_ns)
+            append(client, settings.experiment, ENDED, "", {"ended": found}, now_ns)
 
     return stop
-
-
-def note(
-    client: Client,
-    experiment: str,
-    kind: str,
-    arm: str,
-    detail: Mapping[str, object],
-    now_ns: int,
-) -> None:
-    """Append an event of the experiment's mirroring: who said what, when."""
-    at = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    row = [at, experiment, kind, "", arm, json.dumps(detail)]
-    client.insert("events", [row], column_names=COLUMNS)

@@ -25,7 +25,6 @@ from shadow.steering import NotSteering, Told, change, file_of, is_rate, read, t
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-ACTIONS = ("status", "pause", "resume", "rate")
 MOST_CHARACTERS = 500
 RECORD_S = 1.0
 UNRECORDED = "who said it is not in the store"
@@ -156,13 +155,13 @@ def _refusal(why: str, status: int) -> web.Response:
 
 def _record(connect: Connect, experiment: str, action: str, said: Mapping[str, Any]) -> str:
     """Write down who said it, and when; why it could not be."""
-    from analysis.stopping import note
+    from analysis.events import append
 
     detail = {key: said[key] for key in ("by", "reason", "rate") if key in said}
     try:
         with closing(connect()) as client:
             arm = str(said.get("arm", ""))
-            note(client, experiment, f"mirror_{action}", arm, detail, time.time_ns())
+            append(client, experiment, f"mirror_{action}", arm, detail, time.time_ns())
     except Exception as error:  # noqa: BLE001 whatever keeps us from the store
         return " ".join(str(error).split())[:300]
     return ""
