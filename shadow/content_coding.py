@@ -31,7 +31,8 @@ _MOST_CODINGS = 3
 _IDENTITY = ("", "identity")
 _MEMBERS = {"gzip": b"\x1f\x8b", "x-gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
 """How another member begins; deflate has none."""
-_DAMAGE = (zlib.error, zstd.ZstdError, brotli.error)
+DAMAGE = (zlib.error, zstd.ZstdError, brotli.error)
+"""What the three libraries raise."""
 _RAW_DEFLATE, _ZLIB, _GZIP = -15, 15, 31
 
 Marks = Sequence[tuple[int, int]]
@@ -137,7 +138,7 @@ def _begins_member(name: str, portion: bytes) -> bool:
 def _inflate(name: str, inflater: _Inflater, portion: bytes, room: int) -> tuple[bytes, bytes]:
     try:
         piece = inflater.decompress(portion, room + 1)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise CodingError(f"damaged {name}: {error}") from None
     if len(piece) > room:
         raise CodingUnread(f"the {name} body unfolds beyond its bound")
@@ -145,10 +146,8 @@ def _inflate(name: str, inflater: _Inflater, portion: bytes, room: int) -> tuple
 
 
 def _inflater(name: str, first: bytes) -> _Inflater:
-    if name in ("gzip", "x-gzip"):
-        return zlib.decompressobj(_GZIP)
-    if name == "deflate":
-        return zlib.decompressobj(_ZLIB if _has_zlib_head(first) else _RAW_DEFLATE)
+    if name in ("gzip", "x-gzip", "deflate"):
+        return zlib.decompressobj(window_of(name, first))
     if name == "br":
         return _Unbrotli()
     if name == "zstd":
@@ -156,6 +155,15 @@ def _inflater(name: str, first: bytes) -> _Inflater:
     raise CodingUnread(f"content coding {name!r} cannot be read")
 
 
-def _has_zlib_head(first: bytes) -> bool:
-    """RFC 1950: method 8, two bytes that 31 divides. Some servers send RFC 1951 bare."""
+def window_of(name: str, first: bytes | bytearray) -> int:
+    """The `wbits` of zlib for gzip or deflate, by how the coded bytes begin.
+
+    RFC 9110's deflate is RFC 1950 (method 8, two bytes that 31 divides); some send RFC 1951 bare.
+    """
+    if name != "deflate":
+        return _GZIP
+    return _ZLIB if first and _has_zlib_head(first) else _RAW_DEFLATE
+
+
+def _has_zlib_head(first: bytes | bytearray) -> bool:
     return first[0] & 0x0F == 8 and (len(first) < 2 or (first[0] << 8 | first[1]) % 31 == 0)

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import brotli
 
 from shadow.body.scan import Steps, TooMuch
+from shadow.content_coding import DAMAGE, window_of
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -20,8 +21,6 @@ _OUT_BYTES: Final = 32 * 1024
 """What a step feeds and gets: well under a millisecond for either."""
 _MOST_CODINGS: Final = 2
 _MOST_MEMBERS: Final = 1000
-_RAW, _ZLIB, _GZIP = -15, 15, 31
-_DAMAGE: Final = (zlib.error, zstd.ZstdError, brotli.error)
 
 
 class Encoded(ValueError):
@@ -104,7 +103,7 @@ def undone(codings: list[bytes], body: bytes | bytearray, most: int) -> Steps[by
     for name in reversed(names):
         try:
             body = yield from _undone(name, body, most)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise Encoded(str(error)) from None
     return body
 
@@ -137,11 +136,8 @@ def _undone(name: bytes, body: bytes | bytearray, most: int) -> Steps[bytearray]
 
 
 def _inflater(name: bytes, first: bytes | bytearray) -> _Inflater:
-    if name in (b"gzip", b"x-gzip"):
-        return _Deflate(_GZIP)
-    if name == b"deflate":  # RFC 9110 means RFC 1950; some send RFC 1951 bare
-        zlib_head = len(first) > 1 and first[0] & 15 == 8 and (first[0] << 8 | first[1]) % 31 == 0
-        return _Deflate(_ZLIB if zlib_head else _RAW)
+    if name in (b"gzip", b"x-gzip", b"deflate"):
+        return _Deflate(window_of(name.decode("ascii"), first))
     if name == b"br":
         return _Brotli()
     if name == b"zstd":
