@@ -52,11 +52,12 @@ class Request:
 
     def facts(self) -> dict[str, object]:
         """Known once; parsed in the sender thread where nobody parsed it before."""
-        if self._facts is None:
-            self._facts = request_facts(self.body)
-        if self.conversation is not None:
-            self._facts["conversation"] = recorded(self.conversation)
-        return self._facts
+        facts = self._facts
+        if facts is None:
+            facts = self._facts = request_facts(self.body)
+        if self.conversation is not None and facts.get("conversation") is None:
+            facts["conversation"] = recorded(self.conversation)
+        return facts
 
     def parsed(self, tree: dict[str, Any]) -> None:
         """The body, parsed for another reason: what it says is not parsed again."""

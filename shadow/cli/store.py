@@ -89,10 +89,10 @@ def read_store(
     Raises:
         ConfigError: no ClickHouse, or one that does not take user and password.
     """
-    from collector.store import StoreError, StoreRefused, store_errors
+    from collector.store import StoreError, StoreRefused
 
     try:
-        with store(config, answer_s=answer_s) as client, store_errors():
+        with store(config, answer_s=answer_s) as client:
             found = _migrated(client, read)
     except StoreRefused as error:
         if error.code not in NOT_MIGRATED:
