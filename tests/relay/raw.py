@@ -156,6 +156,12 @@ def answering(answer: bytes, *, keep: bool = True) -> Script:
     return script
 
 
+async def hang(connection: Connection) -> None:
+    """Reads a request and never answers, until the other side leaves."""
+    await connection.request()
+    await connection.rest()
+
+
 @asynccontextmanager
 async def client(port: int):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

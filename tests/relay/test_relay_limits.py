@@ -11,7 +11,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from relay.raw import answering, client, in_loop, proxy, until, upstream
+from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
 from shadow import spending
 from shadow.admission import Bucket
@@ -361,10 +361,6 @@ async def test_an_arm_that_starts_after_the_primary():
 async def test_a_client_that_leaves_before_it_is_the_arm_s_turn():
     """Nothing is sent; the record says who left, takes no time, and is counted `unsent`."""
 
-    async def hang(connection):
-        await connection.request()
-        await connection.rest()
-
     async with (
         upstream(hang) as primary,
         upstream(answering(OK)) as candidate,
@@ -452,10 +448,6 @@ class Stopped:
 @in_loop
 async def test_a_drain_drops_what_waits():
     """`shutdown`, as for any mirror that is still open; nothing is held afterwards."""
-
-    async def hang(connection):
-        await connection.request()
-        await connection.rest()
 
     async with (
         upstream(hang) as primary,

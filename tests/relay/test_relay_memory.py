@@ -6,7 +6,7 @@ import asyncio
 import gc
 import tracemalloc
 
-from relay.raw import answering, client, in_loop, proxy, until, upstream
+from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
 from shadow.arrivals import CAPTURE_BYTES
 from shadow.capture import Capture
@@ -32,11 +32,6 @@ def capture(limit_bytes: int, answer_bytes: int = 8 * MIB, tail: int = 1000) -> 
         Held(limit_bytes),
     )  # fmt: skip
     return Capture(side, Request(HEAD, "p" * 32, 1, 7), 1, 1, 0)
-
-
-async def hang(connection):
-    await connection.request()
-    await connection.rest()
 
 
 @in_loop

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, until, upstream
+from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
 from shadow import plans
 from shadow.subject import subject_of
@@ -33,11 +33,6 @@ def chat(
         len(body),
     )
     return head + body
-
-
-async def hang(connection):
-    await connection.request()
-    await connection.rest()
 
 
 async def refuse(connection):

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, until, upstream
-from relay.test_relay_mirror import OK, chat, hang
+from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
+from relay.test_relay_mirror import OK, chat
 
 from shadow import deadlines, plans
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from pydantic import ValidationError
-from relay.raw import answering, client, in_loop, proxy, until, upstream
+from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
 from shadow.plans import Plans, Waiting
 
@@ -35,11 +35,6 @@ def asking(body: bytes, path: bytes = b"/v1/chat/completions", fields: bytes = b
         len(body),
         body,
     )
-
-
-async def hang(connection) -> None:
-    await connection.request()
-    await connection.rest()
 
 
 @in_loop

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, until, upstream
+from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -529,10 +529,6 @@ async def test_a_drain_among_long_streams():
             await connection.write(chunk(b"data: x\n\n"))
             await asyncio.sleep(0.02)
         await connection.write(b"0\r\n\r\n")
-
-    async def hang(connection):
-        await connection.request()
-        await connection.rest()
 
     async with (
         upstream(streaming) as primary,
