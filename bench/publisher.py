@@ -14,15 +14,15 @@ from pathlib import Path
 
 import uvloop
 
-from shadow.accounting import Ledger
-from shadow.capture import Capture
+from shadow.capture.capture import Capture
+from shadow.capture.request import Request
+from shadow.capture.side import Origin, Side
 from shadow.config.upstream import HeaderChanges
-from shadow.headers import ArmHeaders
-from shadow.publisher import Publisher
+from shadow.mirror.headers import ArmHeaders
+from shadow.publish.accounting import Ledger
+from shadow.publish.publisher import Publisher
 from shadow.relay.answer import parse_answer
 from shadow.relay.head import parse_request
-from shadow.request import Request
-from shadow.side import Origin, Side
 from shadow.stream.embedded import EmbeddedProducer
 
 SECONDS = 4.0

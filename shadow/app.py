@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from shadow.config import config_hash
 from shadow.config.choice import Inside
-from shadow.mirror import Mirror
+from shadow.mirror.mirror import Mirror
+from shadow.mirror.tap import Tap
 from shadow.ports import Ports
 from shadow.relay.downstream import Downstream
 from shadow.relay.forwarding import Forwarding, needed
@@ -20,7 +21,6 @@ from shadow.relay.pool import Pool
 from shadow.relay.relay import Relay
 from shadow.relay.sockets import keep_alive
 from shadow.relay.waits import Waits
-from shadow.tap import Tap
 
 if TYPE_CHECKING:
     from shadow.config import Config

@@ -18,7 +18,7 @@ BACKLOG = 64
 
 
 class WayOut(Protocol):
-    """What readiness asks: `shadow.publisher.Publisher`."""
+    """What readiness asks: `shadow.publish.publisher.Publisher`."""
 
     @property
     def ready(self) -> bool:

@@ -13,10 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from shadow.accounting import Ledger
 from shadow.exchange import DROP_REASONS, SKIP_REASONS
 from shadow.helps import help_of
-from shadow.publisher import Publisher
+from shadow.publish.accounting import Ledger
+from shadow.publish.publisher import Publisher
 
 REASONS = frozenset({*SKIP_REASONS, *DROP_REASONS})
 COUNTERS = {

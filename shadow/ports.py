@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from shadow.counters import Name
-from shadow.metrics import Totals
+from shadow.publish.counters import Name
+from shadow.publish.metrics import Totals
 from shadow.relay.addresses import Lookup, look_up
 from shadow.stream import Message
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Ledger(Protocol):
-    """Where the mirror counts: `shadow.accounting.Ledger`."""
+    """Where the mirror counts: `shadow.publish.accounting.Ledger`."""
 
     @property
     def worker(self) -> str:
@@ -62,7 +62,7 @@ class Publishable(Protocol):
 
 
 class Publisher(Protocol):
-    """Where captures go: `shadow.publisher.Publisher`."""
+    """Where captures go: `shadow.publish.publisher.Publisher`."""
 
     @property
     def queued_bytes(self) -> int:

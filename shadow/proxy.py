@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from shadow.accounting import Ledger
 from shadow.app import Ports, Proxy, until_signalled
+from shadow.capture.shrink import shrink_value
 from shadow.config import Config, ConfigError, config_hash
 from shadow.config.ends import EmbeddedStream
 from shadow.config.kafka import KafkaStream
@@ -30,19 +30,19 @@ from shadow.config.units import Address
 from shadow.control import bind, health_app, readiness, serve_health
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
 from shadow.exposition import exposition
-from shadow.live import live
 from shadow.locks import PlaceTaken
-from shadow.metrics import Totals
-from shadow.publisher import Publisher
+from shadow.publish.accounting import Ledger
+from shadow.publish.metrics import Totals
+from shadow.publish.publisher import Publisher
 from shadow.redaction import veil_of
-from shadow.shrink import shrink_value
+from shadow.steering.live import live
+from shadow.steering.switch_figures import switch_figures
 from shadow.stream import Message, Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
 from shadow.stream.embedded.folder import writer_place
 from shadow.stream.handover import HandoverProducer
 from shadow.stream.kafka import KafkaProducerStream
 from shadow.stream.spill import Spill
-from shadow.switch_figures import switch_figures
 
 if TYPE_CHECKING:
     from shadow.redaction.records import Veil

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import sys
 from pathlib import Path
 
@@ -82,3 +83,30 @@ def test_pure_cores_import_next_to_nothing(module, world):
     inside = "shadow.relay" if module.startswith("shadow/relay") else "shadow.nothing"
     wrong = {n for n in names if n.split(".")[0] not in allowed and not n.startswith(inside)}
     assert not wrong
+
+
+def test_the_parts_of_the_proxy_are_no_circle():
+    """What one part needs of another when it runs leads one way; only types may look back."""
+    needs: dict[str, set[str]] = {}
+    for path in files("shadow"):
+        part = path.relative_to(ROOT / "shadow").with_suffix("").parts[0]
+        for name in running(ast.parse(path.read_text())):
+            if name.startswith("shadow.") and name.split(".")[1] != part:
+                needs.setdefault(part, set()).add(name.split(".")[1])
+    order = list(graphlib.TopologicalSorter(needs).static_order())
+    assert order.index("relay") < order.index("mirror") < order.index("app")
+
+
+def running(tree: ast.Module) -> set[str]:
+    """Modules imported at run time, not for their types."""
+    typing = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    return {
+        str(node.module)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and id(node) not in typing
+    }

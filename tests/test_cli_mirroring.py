@@ -12,8 +12,8 @@ from shadow.cli.mirroring import Worker, standing, workers
 from shadow.cli.serving import serving
 from shadow.config import Config, config_hash
 from shadow.config.units import Address
-from shadow.steering import Told
-from shadow.switch import REASONS
+from shadow.steering.switch import REASONS
+from shadow.steering.told import Told
 
 
 def made(tmp_path: Path, **changes) -> Config:

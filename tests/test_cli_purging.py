@@ -8,8 +8,8 @@ import yaml
 
 from collector.embedded import EmbeddedStore
 from collector.migrate import Retention, migrate
+from shadow.capture.subject import subject_of
 from shadow.cli.commands import run
-from shadow.subject import subject_of
 
 SALT = "0123456789abcdef"
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadow.accounting import OPENING_NS, Ledger, tally
 from shadow.exchange import DROP_REASONS, SKIP_REASONS
 from shadow.locks import PlaceTaken
+from shadow.publish.accounting import OPENING_NS, Ledger, tally
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def test_accounting_sequences_count_from_1(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from shadow.accounting import Ledger
+from shadow.publish.accounting import Ledger
 ledger, _ = Ledger.open(Path(sys.argv[1]), "0", "old", "0ld")
 for n in range(7):
     ledger.add("fp8", "eligible")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadow.counters import CAPACITY, Counters, NotCounters, read_counters
+from shadow.publish.counters import CAPACITY, Counters, NotCounters, read_counters
 
 WORD = st.text("abcdefghijklmnopqrstuvwxyz0123456789_.-", max_size=30)
 NAMES = st.tuples(WORD, WORD, WORD).filter(any)
@@ -30,7 +30,7 @@ def test_what_was_counted_is_read_by_name(counts, tmp_path_factory):
 def test_kill_9_loses_no_count(tmp_path):
     """What a killed process had counted before its last word is in the file."""
     script = (
-        "import sys; from pathlib import Path; from shadow.counters import Counters\n"
+        "import sys; from pathlib import Path; from shadow.publish.counters import Counters\n"
         "counters = Counters(Path(sys.argv[1]), {})\n"
         "cell = counters.cell(('arm', 'captured', ''))\n"
         "while True:\n"

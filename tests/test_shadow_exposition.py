@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from shadow import metrics
-from shadow.accounting import Ledger
 from shadow.exposition import exposition
 from shadow.helps import HELPS
+from shadow.publish import metrics
+from shadow.publish.accounting import Ledger
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ import pytest
 import uvloop
 
 from shadow.config.lifecycle import AFTER_S, Isolation
-from shadow.isolation import MOST_PAUSE_S, PAUSE_S, Guard, Lag, Watch, Windows
-from shadow.switch import Switch
+from shadow.steering.isolation import MOST_PAUSE_S, PAUSE_S, Guard, Lag, Watch, Windows
+from shadow.steering.switch import Switch
 
 LIMIT_NS = 2_000_000
 QUIET = [100_000] * 20
@@ -186,9 +186,9 @@ def test_a_real_loop_that_always_stalls_does_not(monkeypatch):
 
 
 async def _stalls(monkeypatch, *, always: bool) -> tuple[str, int]:
-    monkeypatch.setattr("shadow.isolation.TICK_S", 0.01)
-    monkeypatch.setattr("shadow.isolation._TICK_NS", 10_000_000)
-    monkeypatch.setattr("shadow.switch._SECOND_NS", 100_000_000)
+    monkeypatch.setattr("shadow.steering.isolation.TICK_S", 0.01)
+    monkeypatch.setattr("shadow.steering.isolation._TICK_NS", 10_000_000)
+    monkeypatch.setattr("shadow.steering.switch._SECOND_NS", 100_000_000)
     switch = Switch("e", "c", ["fp8"], Isolation(pause_lag="30ms"))
     end = time.monotonic() + 4
     while time.monotonic() < end and not (switch.guard and switch.guard.paused):

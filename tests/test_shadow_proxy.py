@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from shadow.accounting import Ledger
 from shadow.config import Config, ConfigError
 from shadow.exchange import Exchange, decode, encode
 from shadow.proxy import _ledger, _Stream, run
+from shadow.publish.accounting import Ledger
 from shadow.stream import Message
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 

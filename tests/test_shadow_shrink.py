@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shadow.capture.shrink import BODY_CUT, REQUEST_CUT, REST_CUT, TAIL_BYTES, middle_cut, shrink
+from shadow.capture.shrink import shrink_value as shrunk
 from shadow.exchange import Accounting, Exchange, decode, encode
-from shadow.shrink import BODY_CUT, REQUEST_CUT, REST_CUT, TAIL_BYTES, middle_cut, shrink
-from shadow.shrink import shrink_value as shrunk
 
 NOISE = random.Random(3).randbytes(3_000_000)
 FACTS = {

@@ -6,8 +6,8 @@ import hmac
 import pytest
 from pydantic import ValidationError
 
+from shadow.capture.subject import subject_in, subject_of
 from shadow.config.subject import Subject
-from shadow.subject import subject_in, subject_of
 
 SALT = "0123456789abcdef"
 

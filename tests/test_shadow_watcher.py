@@ -12,11 +12,12 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from shadow import steering, watcher
 from shadow.control import readiness
-from shadow.followed import Followed
-from shadow.steering import Told, read, tidied, write
-from shadow.watcher import Ears, Places, Watcher
+from shadow.steering import told as steering
+from shadow.steering import watcher
+from shadow.steering.followed import Followed
+from shadow.steering.told import Told, read, tidied, write
+from shadow.steering.watcher import Ears, Places, Watcher
 
 
 def until(condition) -> None:

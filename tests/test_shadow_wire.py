@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shadow.capture.wire import Moving, fixed_part, written
 from shadow.exchange import Exchange, RequestFacts, decode, deflated, encode
-from shadow.wire import Moving, fixed_part, written
 
 NS = st.integers(0, 2**63 - 1)
 OFFSET = st.none() | st.integers(-(2**62), 2**62)

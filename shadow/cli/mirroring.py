@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shadow.config import Config, config_hash
 from shadow.config.units import Address
-from shadow.kill_switch import kill_reason
-from shadow.steering import Told
+from shadow.steering.kill_switch import kill_reason
+from shadow.steering.told import Told
 
 ASK_S: Final = 1.0
 MOST_BYTES: Final = 4 * 2**20

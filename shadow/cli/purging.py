@@ -6,10 +6,10 @@ import time
 
 import click
 
+from shadow.capture.subject import subject_of
 from shadow.cli.settings import store_settings
 from shadow.cli.store import store
 from shadow.config import Config, ConfigError
-from shadow.subject import subject_of
 
 
 def purge(config: Config, value: str, *, measures: bool) -> int:

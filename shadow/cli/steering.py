@@ -19,8 +19,8 @@ from shadow.cli.mirroring import EVERY_HOST, Worker, arms, standing, workers
 from shadow.cli.mirroring import said as said_of
 from shadow.config import Config, ConfigError
 from shadow.config.units import Address
-from shadow.followed import MIRROR_PATH, Followed, ask, fetched
-from shadow.steering import NotSteering, Told, change, file_of, is_rate, read, told_of
+from shadow.steering.followed import MIRROR_PATH, Followed, ask, fetched
+from shadow.steering.told import NotSteering, Told, change, file_of, is_rate, read, told_of
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

@@ -12,18 +12,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shadow.capture.redact import PATH_CHARACTERS, redacted
 from shadow.content_coding import CodingError, CodingUnread, undo
-from shadow.redact import PATH_CHARACTERS, path_of, redacted
 from shadow.redaction.redactor import MOST_BYTES, WITHHELD, Redactor
 from shadow.redaction.strings import Counts
+from shadow.target import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shadow.capture.request import Request
+    from shadow.capture.wire import Moving
     from shadow.exchange import Headers
     from shadow.relay.answer import AnswerHead
-    from shadow.request import Request
-    from shadow.wire import Moving
 
 UNDONE: Final = "x-shadow-content-encoding"
 """What the field content-encoding is called in a record whose body is kept without it."""

@@ -14,7 +14,7 @@ from shadow.relay.answer_reader import AnswerReader
 from shadow.relay.framing import SLICE_CHUNKS, Framing, UntilClose
 
 if TYPE_CHECKING:
-    from shadow.capture import Capture
+    from shadow.capture.capture import Capture
     from shadow.relay.owner import Owner
     from shadow.relay.pool import Pool
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from shadow.config.operations import Limits
-    from shadow.metrics import Totals
-    from shadow.mirror import Mirror
-    from shadow.plan import Plan
+    from shadow.mirror.mirror import Mirror
+    from shadow.mirror.plan import Plan
+    from shadow.mirror.tap import Tap
+    from shadow.publish.metrics import Totals
     from shadow.relay.carried import Carry
     from shadow.relay.downstream import Downstream
     from shadow.relay.forwarding import Forwarding
     from shadow.relay.head import RequestHead
     from shadow.relay.pool import Pool
-    from shadow.tap import Tap
 
 
 TELL_S: Final = 10.0

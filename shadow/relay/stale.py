@@ -13,9 +13,9 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Literal
 
 from shadow.body.names import stateful_path
-from shadow.redact import path_of
 from shadow.relay.fields import CHUNKED
 from shadow.relay.framing import request_framing
+from shadow.target import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -15,7 +15,7 @@ from shadow.relay.framing import FramingError, answer_framing
 from shadow.relay.link import Link
 
 if TYPE_CHECKING:
-    from shadow.capture import Capture
+    from shadow.capture.capture import Capture
     from shadow.relay.owner import Owner
 
 SLICE_HEADS: Final = 32

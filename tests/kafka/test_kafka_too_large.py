@@ -10,10 +10,10 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
 from publishing.conftest import Item
 
-from shadow.accounting import Ledger
+from shadow.capture.shrink import shrink_value
 from shadow.exchange import Accounting, Exchange, decode
-from shadow.publisher import Publisher
-from shadow.shrink import shrink_value
+from shadow.publish.accounting import Ledger
+from shadow.publish.publisher import Publisher
 from shadow.stream import Delivered
 from shadow.stream.kafka import KafkaConsumerStream, KafkaProducerStream, KafkaSettings
 from shadow.stream.kafka.topics import ensure_topic

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from shadow.capture.shrink import BODY_CUT, shrink_value
 from shadow.exchange import Exchange, decode, encode
-from shadow.shrink import BODY_CUT, shrink_value
 from shadow.stream import Message, MessageTooLarge, StreamUnavailable
 from shadow.stream.kafka import KafkaConsumerStream, KafkaProducerStream, KafkaSettings
 from shadow.stream.kafka.writer import MAX_REQUEST_BYTES, Record, too_large

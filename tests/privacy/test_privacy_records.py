@@ -11,15 +11,15 @@ from privacy.sinks import leaks, record
 
 from collector.decode import completion_of, rows_of
 from collector.measured import Secret, measured
-from shadow.capture import Capture
+from shadow.capture.capture import Capture
+from shadow.capture.request import Request
+from shadow.capture.side import Origin, Side
 from shadow.config.redaction import Redaction
 from shadow.config.subject import Subject
 from shadow.exchange import decode
 from shadow.redaction import veil_of
 from shadow.relay.answer import parse_answer
 from shadow.relay.head import parse_request
-from shadow.request import Request
-from shadow.side import Origin, Side
 
 HEAD = (
     f"POST /v1/{EMAIL}/chat/completions?api_key={KEY} HTTP/1.1\r\nHost: x\r\n"

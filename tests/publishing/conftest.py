@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shadow.accounting import Ledger
 from shadow.exchange import Accounting, Exchange, decode, encode
+from shadow.publish.accounting import Ledger
 from shadow.stream import Message
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from shadow import publisher as publishing
-from shadow import sender as sending
-from shadow.accounting import Ledger
 from shadow.exchange import Accounting, Exchange
-from shadow.publisher import Publisher
+from shadow.publish import publisher as publishing
+from shadow.publish import sender as sending
+from shadow.publish.accounting import Ledger
+from shadow.publish.publisher import Publisher
 from shadow.stream import StreamFull, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from shadow import sender as sending
 from shadow.exchange import Exchange
-from shadow.sender import Abandoned, Sender
+from shadow.publish import sender as sending
+from shadow.publish.sender import Abandoned, Sender
 from shadow.stream import MessageTooLarge, StreamFull, StreamUnavailable
 
 

@@ -13,14 +13,14 @@ from redaction.world import SECRETS, redactor, stream, text_of
 
 from collector.decode import completion_of, last_byte_ns_of
 from collector.measures import failure_of, measure
-from shadow.capture import Capture
+from shadow.capture.capture import Capture
+from shadow.capture.request import Request
+from shadow.capture.side import Origin, Side
 from shadow.config.subject import Subject
 from shadow.exchange import Exchange, decode
 from shadow.redaction.records import UNDONE, Veil
 from shadow.relay.answer import parse_answer
 from shadow.relay.head import parse_request
-from shadow.request import Request
-from shadow.side import Origin, Side
 
 EMAIL = SECRETS["email"]
 HEAD = (

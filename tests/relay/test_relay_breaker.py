@@ -12,7 +12,7 @@ from relay.raw import answering, client, in_loop, proxy, until, upstream
 
 from collector.completion import Answer, read
 from collector.measures import failure_of, measure
-from shadow.breaker import FAILED, Breaker
+from shadow.choosing.breaker import FAILED, Breaker
 from shadow.config.bounds import Breaker as Settings
 from shadow.exchange import TRANSPORTS
 

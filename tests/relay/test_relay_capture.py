@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shadow.capture import Capture
+from shadow.capture.capture import Capture
+from shadow.capture.request import Request
+from shadow.capture.side import Origin, Side
 from shadow.config.upstream import HeaderChanges
 from shadow.exchange import decode, encode
-from shadow.headers import ArmHeaders
+from shadow.mirror.headers import ArmHeaders
 from shadow.relay.answer import parse_answer
 from shadow.relay.head import parse_request
-from shadow.request import Request
-from shadow.side import Origin, Side
 
 HEAD = parse_request(
     b"POST /v1/completions?key=secret HTTP/1.1\r\nHost: h\r\nCookie: c\r\nUser-Agent: ua"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shadow.capture.facts import PARSED_BYTES
+from shadow.capture.facts import request_facts as fields_of
 from shadow.exchange import RequestFacts
-from shadow.facts import PARSED_BYTES
-from shadow.facts import request_facts as fields_of
 
 
 def request_facts(body: bytes) -> RequestFacts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shadow.config.upstream import HeaderChanges
-from shadow.headers import ADDRESSES, CREDENTIALS, DIGESTS, STEERING, ArmHeaders
+from shadow.mirror.headers import ADDRESSES, CREDENTIALS, DIGESTS, STEERING, ArmHeaders
 from shadow.relay.head import parse_request
 
 CHANGES = HeaderChanges(set={"X-New": "n", "authorization": "Bearer own"}, remove=["x-tenant"])

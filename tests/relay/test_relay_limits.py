@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
-from shadow import spending
-from shadow.admission import Bucket
+from shadow.choosing import spending
+from shadow.choosing.admission import Bucket
+from shadow.choosing.spending import Purse, Spending
+from shadow.choosing.usage import Tokens, tokens
 from shadow.config.bounds import ArmLimits, Price
-from shadow.spending import Purse, Spending
-from shadow.usage import Tokens, tokens
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHAT = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 40\r\n\r\n" + b"{}".ljust(
@@ -228,7 +228,7 @@ def test_what_was_spent_survives_a_kill(tmp_path):
     """A process that spends and kills itself with -9: the next one knows."""
     path = tmp_path / "0.budgets"
     code = (
-        "import os, sys; from pathlib import Path; from shadow.spending import Spending\n"
+        "import os, sys; from pathlib import Path; from shadow.choosing.spending import Spending\n"
         "Spending(Path(sys.argv[1]), 'e').put('fp8', 'tokens', 4711); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=30)

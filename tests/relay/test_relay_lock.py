@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from shadow.capture import Capture
+from shadow.capture.capture import Capture
+from shadow.capture.facts import PARSED_VALUES, request_facts
+from shadow.capture.request import Request
+from shadow.capture.side import Origin, Side
 from shadow.exchange import decode
-from shadow.facts import PARSED_VALUES, request_facts
 from shadow.relay.head import parse_request
-from shadow.request import Request
-from shadow.side import Origin, Side
 
 HEAD = parse_request(b"POST /v1/completions HTTP/1.1\r\nHost: h")
 LETS_GO = {"compress", "flush", "join"}

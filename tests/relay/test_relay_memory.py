@@ -8,13 +8,13 @@ import tracemalloc
 
 from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
-from shadow.arrivals import CAPTURE_BYTES
-from shadow.capture import Capture
+from shadow.capture.arrivals import CAPTURE_BYTES
+from shadow.capture.capture import Capture
+from shadow.capture.held import Held
+from shadow.capture.request import Request
+from shadow.capture.side import Origin, Side
 from shadow.exchange import decode
-from shadow.held import Held
 from shadow.relay.head import parse_request
-from shadow.request import Request
-from shadow.side import Origin, Side
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD = parse_request(b"POST /v1/completions HTTP/1.1\r\nHost: h")

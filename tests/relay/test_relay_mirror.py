@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
-from shadow import plans
-from shadow.subject import subject_of
+from shadow.capture.subject import subject_of
+from shadow.mirror import plans
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EVENTS = [b"data: %d\n\n" % n for n in range(5)]

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from relay.raw import client, proxy, until, upstream
 
-from shadow.steering import Told
+from shadow.steering.told import Told
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 GONE = (ConnectionError, EOFError, RuntimeError)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shadow.query import MAX_PARAMETERS, SECRETS, without_secrets
+from shadow.target import MAX_PARAMETERS, SECRETS, without_secrets
 
 
 @pytest.mark.parametrize(

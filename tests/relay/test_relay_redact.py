@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shadow.redact import path_of, recorded_path, redacted
+from shadow.capture.redact import recorded_path, redacted
+from shadow.target import path_of
 
 
 def test_only_the_list_passes():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shadow.sampling import Sampler, new_pair_id
+from shadow.choosing.sampling import Sampler, new_pair_id
 
 PAIRS = [f"{n:032x}" for n in range(20_000)]
 

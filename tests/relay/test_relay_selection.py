@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from relay.raw import FakeLedger, FakePublisher, answering, client, in_loop, proxy, until, upstream
 
 from shadow.app import Ports
+from shadow.choosing.sampling import Sampler
+from shadow.choosing.selection import Denial, Selection
 from shadow.config import Config
 from shadow.config.choice import Tenants
-from shadow.mirror import Mirror
+from shadow.mirror.mirror import Mirror
 from shadow.relay.head import parse_request
-from shadow.sampling import Sampler
-from shadow.selection import Denial, Selection
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -10,7 +10,7 @@ import pytest
 from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 from relay.test_relay_mirror import OK, chat
 
-from shadow import deadlines, plans
+from shadow.mirror import deadlines, plans
 
 COPIES = 20
 

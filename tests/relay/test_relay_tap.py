@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 
-from shadow.plans import Plans, Waiting
+from shadow.mirror.plans import Plans, Waiting
 
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 CLOSING = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -1,0 +1,1 @@
+"""Which arm gets a copy of which request: selection, sampling, routes, limits, the breaker."""

@@ -1,0 +1,1 @@
+"""The mirror: what becomes of a sampled request, and the arms that get its copies."""

@@ -1,0 +1,225 @@
+"""The mirror: decides at a request's head, performs when its last byte went to the primary.
+
+Nothing here makes the primary wait, and no exception leaves it: what fails is counted, and the
+client's stream goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from shadow.capture.arrivals import CAPTURE_BYTES
+from shadow.capture.held import Held
+from shadow.capture.request import Request
+from shadow.capture.side import PRIMARY, Origin, Side
+from shadow.choosing.conversations import Conversations
+from shadow.choosing.routing import Router
+from shadow.choosing.sampling import HEADER, REQUEST, Sampler, new_pair_id
+from shadow.choosing.selection import Denial, Selection, sole_value
+from shadow.choosing.spending import spending
+from shadow.config.choice import Inside
+from shadow.mirror.arm import Arm, Shared
+from shadow.mirror.books import Books
+from shadow.mirror.deadlines import Deadlines
+from shadow.mirror.plan import Plan
+from shadow.mirror.plans import Plans, Waiting
+from shadow.relay.turns import Turns
+from shadow.steering.switch import Switch
+from shadow.target import path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shadow.config.model import Config
+    from shadow.config.operations import Limits
+    from shadow.ports import Ports
+    from shadow.relay.head import RequestHead
+
+
+class Mirror:
+    """All arms of an experiment."""
+
+    def __init__(self, config: Config, config_hash: str, ports: Ports) -> None:
+        ledger, publisher = ports.ledger, ports.publisher
+        origin = Origin(
+            config.experiment, config_hash, ledger.worker, ledger.boot_id, config.attach
+        )
+        self.ledger = ledger
+        self.publisher = publisher
+        self.totals = ports.totals
+        self.draining = False
+        self.switch = Switch(config.experiment, config_hash, config.arms, config.isolated)
+        self.held = Held(config.limits.mirror_bytes, publisher)
+        subject = config.subject
+        shared = Shared(
+            origin,
+            config.limits,
+            ledger,
+            publisher,
+            ports.lookup,
+            Turns(),  # one for all arms: what they cost together is bounded
+            self.held,
+            subject,
+            Inside(config.networks),
+            config.workers,
+            spending(config, ledger.worker),
+            self.failed,
+            veil=ports.veil,
+        )
+        self._spending = shared.spending
+        self.arms = [Arm(name, arm, shared) for name, arm in config.arms.items()]
+        self.samples = {name: arm.sample for name, arm in config.arms.items()}
+        """As configured; what was said since stands before it."""
+        self.primary = Side(
+            origin,
+            PRIMARY,
+            PRIMARY,
+            1.0,
+            None,
+            config.limits.answer_bytes,
+            config.limits.answer_tail,
+            self.held,
+            subject,
+            veil=ports.veil,
+        )
+        self.request_bytes = config.limits.request_bytes
+        self.selection = Selection(config.mirror_paths)
+        self._exact, self._patterned = self.selection.exact, self.selection.patterned
+        self.sampler = Sampler(config.experiment)
+        self.books = Books(ledger, self.arms, self.sampler)
+        self._denial = None if config.tenants is None else Denial(config.tenants)
+        self._by_request = all(arm.key == REQUEST for arm in self.arms)
+        self.router = Router(
+            self.arms,
+            self.sampler,
+            Conversations(config.experiment, config.tenants.header if config.tenants else None),
+            self.held,
+            config.limits.request_bytes,
+            config.greedy_probe,
+            tapped=config.attach == "tap",
+        )
+        self._requests = 0
+        self._given = -1
+        self.weights: dict[str, float] = {}
+        self._rates: Mapping[str, float] = {}
+        self._set_rates()
+        self.plans = Plans(self.failed)
+        self._deadlines = Deadlines(self.arms, self.failed)
+
+    def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
+        """What the mirror will do with this request; None when nothing, which is then counted."""
+        path = path_of(head.target)
+        methods = self._exact.get(path)
+        if methods is None and self._patterned:
+            methods = self.selection.by_path(path)
+        if methods is None or self.draining or not (head.method in methods or head.upgrade):
+            return None
+        odd = head.marked or head.opted_out or head.upgrade or head.length > self.request_bytes
+        if odd or self._denial is not None or self.switch.skip:  # as a rule, nothing is to be said
+            reason = self._skip_reason(head)
+            if reason:
+                self.books.skip(reason)
+                return None
+        pair_id = new_pair_id()
+        chosen = self._chosen(pair_id) if self._by_request else self._chosen_by_keys(pair_id, head)
+        if not chosen:
+            self.books.skip("not_sampled")
+            return None
+        if not self.held.room(CAPTURE_BYTES + max(head.length, 0)):
+            if self.switch.skip:
+                self.books.skip("shadow_off")
+            else:
+                self.books.drop(chosen, "memory", pair_id)
+            return None
+        arrived_at = time.time_ns()
+        request = Request(head, pair_id, arrived_at, self.ledger.opened(arrived_at))
+        request.mirroring = self.switch.mirroring
+        request.weights, request.rates = self.weights, self._rates
+        return Plan(self, request, chosen, start_ns)
+
+    def _set_rates(self) -> None:
+        """Give each arm its share from now on. A request keeps the weights of its time."""
+        self._given = self.switch.version
+        self._rates = rates = self.switch.rates(self.samples)
+        for arm in self.arms:
+            arm.sample = rates[arm.name]
+            arm.not_sampled = arm.left_out("stopped" if arm.name in self.switch.stopped else "")
+        highest = max(rates.values(), default=0.0)
+        self.weights = {name: 1 / rate if rate else 1.0 for name, rate in rates.items()}
+        self.weights[PRIMARY] = 1 / highest if highest else 1.0
+
+    def configure(self, samples: Mapping[str, float], limits: Limits) -> None:
+        """What of a changed configuration holds at once."""
+        self.samples = dict(samples)
+        self.request_bytes = self.router.most_bytes = limits.request_bytes
+        self.held.limit_bytes = limits.mirror_bytes
+        self._given = -1
+
+    def _chosen(self, pair_id: str) -> list[Arm]:
+        """The arms that get it; drawn for, 1.3 µs, only where a rate stands between 0 and 1."""
+        drawn = 0.0
+        chosen = []
+        for arm in self.arms:
+            if not drawn and 0.0 < arm.sample < 1.0:
+                drawn = self.sampler.draw(pair_id)
+            if drawn < arm.sample:
+                chosen.append(arm)
+        return chosen
+
+    def _chosen_by_keys(self, pair_id: str, head: RequestHead) -> list[Arm]:
+        """The arms that get it, each by its key; by conversation, those that may."""
+        drawn: dict[str, float] = {}
+        for key in {arm.key for arm in self.arms}:
+            if key == REQUEST:
+                drawn[key] = self.sampler.draw(pair_id)
+            elif key.startswith(HEADER):
+                value = sole_value(head, key.removeprefix(HEADER).encode())
+                drawn[key] = self.sampler.draw(f"{key}:{value}") if value else 1.0
+        return [arm for arm in self.arms if drawn.get(arm.key, 0.0) < arm.sample]
+
+    def _skip_reason(self, head: RequestHead) -> str:
+        if head.marked:
+            return "marked"
+        if head.opted_out:
+            return "opted_out"
+        if self._denial is not None and self._denial.denies(head):
+            return "denied"
+        if head.upgrade:
+            return "upgrade"
+        if self.switch.skip and self.switch.skip != "shadow_off":
+            return self.switch.skip
+        return "body_too_large" if head.length > self.request_bytes else ""
+
+    def failed(self, error: Exception, plan: Waiting | None = None) -> None:
+        """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""
+        if plan is not None:
+            plan.abandon()
+        self.totals.mirror_errors += 1
+        self.totals.last_mirror_error = f"{type(error).__name__}: {error}"
+
+    def tick(self, now: int) -> None:
+        """The proxy's clock: the switch, deadlines, idle connections."""
+        requests, open_copies = self.totals.requests, sum(len(arm.open) for arm in self.arms)
+        busy = requests != self._requests or self.totals.open_streams > 0 or open_copies > 0
+        self._requests = requests
+        self.switch.tick(now, time.time(), open_copies, busy=busy)
+        if self._given != self.switch.version:
+            self._set_rates()
+        self._deadlines.pass_by(now)
+        for arm in self.arms:
+            arm.pool.sweep()
+
+    def shut_down(self) -> None:
+        """Drop what is still open."""
+        for plan in self.plans:
+            plan.give_up("shutdown")
+        for arm in self.arms:
+            arm.shut_down()
+
+    async def close(self) -> None:
+        """End the arms' connections."""
+        self.switch.close()
+        self._spending.close()
+        for arm in self.arms:
+            await arm.pool.close()

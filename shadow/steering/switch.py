@@ -1,0 +1,191 @@
+"""The switch: whether the mirror mirrors now. Read at each request's head, told ten times a second.
+
+What holds it still, the strongest first: the kill switch, a person's pause, the experiment's end,
+the loop's lag, a shadow-off window. Requests whose copies are under way go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import structlog
+
+from shadow.config.lifecycle import AFTER_S, Isolation
+from shadow.steering.isolation import Guard, Watch, Windows
+from shadow.steering.told import Told
+
+REASONS: Final = ("kill_switch", "paused", "stopped", "lag", "shadow_off")
+"""Why mirroring stands still; skipped requests have the same words."""
+OFF: Final = frozenset({"off", "ending"})
+"""What the records of a shadow-off window say of it."""
+_SECOND_NS: Final = 1_000_000_000
+
+_log = structlog.get_logger("shadow.switch")
+
+
+class Switch:
+    """See the module. On the loop only."""
+
+    __slots__ = (
+        "_back_s",
+        "_busy",
+        "_changed",
+        "_config_hash",
+        "_held",
+        "_names",
+        "_second_ns",
+        "_windows",
+        "fault",
+        "faults_total",
+        "guard",
+        "killed",
+        "mirroring",
+        "skip",
+        "stills",
+        "stopped",
+        "told",
+        "unseen",
+        "version",
+        "watch",
+    )
+
+    def __init__(
+        self, experiment: str, config_hash: str, arms: Iterable[str], isolation: Isolation | None
+    ) -> None:
+        self._config_hash, self._names = config_hash, tuple(arms)
+        self._windows: Windows | None = None
+        self.guard: Guard | None = None
+        if isolation is not None and self._names:
+            window = isolation.window
+            self._windows = Windows(experiment, isolation.period_s, window.least, window.most)
+            self.guard = Guard(int(isolation.pause_lag * 1e9))
+        self.watch: Watch | None = None
+        self.told = Told()
+        self.killed = ""
+        """Why the kill switch holds; '': it does not."""
+        self.unseen: Callable[[], str] = str
+        """Why the kill switch could not be looked at; '': it was."""
+        self.fault: Callable[[], str] = str
+        """Which change may not be heard, for a fault of ours; '': each is."""
+        self.faults_total: Callable[[], int] = int
+        """How often such a fault began."""
+        self.stopped: Mapping[str, str] = {}
+        """Arm → why it has ended."""
+        self.version = 0
+        """Rises with what arms are given."""
+        self.skip = ""
+        """Why nothing is mirrored now; '': it is."""
+        self.mirroring = "on"
+        """What records of requests that arrive now say."""
+        self.stills: Counter[str] = Counter()
+        """How often mirroring has come to stand still, by reason."""
+        self._held = False
+        self._changed = False
+        self._busy = False
+        self._back_s = 0.0
+        self._second_ns = 0
+
+    def hear(self, told: Told) -> None:
+        """What people and the analysis have said holds from now on."""
+        if told == self.told:
+            return
+        self.told = told
+        ours = told.config_hash == self._config_hash
+        self.stopped = {n: w for n, w in told.stopped.items() if ours and n in self._names}
+        self.version += 1
+
+    def rates(self, configured: Mapping[str, float]) -> dict[str, float]:
+        """Each arm's share of requests: what was said last, 0 for an arm that has ended."""
+        said = {name: self.told.rates.get(name, rate) for name, rate in configured.items()}
+        return {name: 0.0 if name in self.stopped else rate for name, rate in said.items()}
+
+    def tick(self, now_ns: int, wall_s: float, open_copies: int, *, busy: bool = True) -> None:
+        """Look at the clocks.
+
+        Args:
+            now_ns: the monotonic one.
+            wall_s: since 1970, by which all hosts have the same windows.
+            open_copies: requests of arms that are open.
+            busy: whether clients asked for anything since the last call, or wait for an answer.
+        """
+        if self.guard is not None:
+            self._lag(self.guard, now_ns, open_copies, busy=busy)
+        since = None if self._windows is None else self._windows.since(wall_s)
+        self._turn(self._reason(since), now_ns / 1e9)
+        if self.skip:
+            self.mirroring = "ending" if open_copies and (since or 0.0) < AFTER_S else "off"
+        else:
+            self.mirroring = "after" if now_ns / 1e9 < self._back_s + AFTER_S else "on"
+
+    def _reason(self, since: float | None) -> str:
+        if self.killed or self.unseen():
+            return "kill_switch"
+        if self.told.paused:
+            return "paused"
+        if self._names and len(self.stopped) == len(self._names):
+            return "stopped"
+        if self.guard is not None and self.guard.holds:
+            return "lag"
+        return "" if since is None else "shadow_off"
+
+    def _turn(self, reason: str, now_s: float) -> None:
+        before = self.skip
+        if reason == before:
+            return
+        self._changed = True
+        self.skip = reason
+        if not reason:
+            self._back_s = now_s
+        else:
+            self.stills[reason] += 1
+        if {before, reason} - {"", "shadow_off"}:
+            self._say(before, reason)
+
+    def _say(self, before: str, reason: str) -> None:
+        why = {
+            "kill_switch": self.killed or self.unseen(),
+            "paused": f"by {self.told.by or 'somebody'}: {self.told.reason or 'no reason given'}",
+            "stopped": "; ".join(dict.fromkeys(self.stopped.values())),
+            "lag": "the loop lags with mirroring on; looking whether it does without",
+        }.get(reason, "")
+        if reason == "lag":  # a probe; a pause is said where it is decided
+            _log.info("mirroring stands still", why=reason, detail=why)
+        elif reason and reason != "shadow_off":
+            _log.warning("mirroring stands still", why=reason, detail=why)
+        elif before not in {"", "shadow_off"}:
+            _log.info("mirroring goes on", stood_still_for=before)
+
+    def _lag(self, guard: Guard, now_ns: int, open_copies: int, *, busy: bool) -> None:
+        """Tell the guard of each busy second that was of one kind; an idle loop is not watched."""
+        self._busy = self._busy or busy
+        if self._busy and self.watch is None:
+            self.watch = Watch(asyncio.get_running_loop())
+            self._second_ns = now_ns
+        if now_ns - self._second_ns < _SECOND_NS:
+            return
+        self._second_ns = now_ns
+        late = [] if self.watch is None else self.watch.take()
+        idle, self._busy = not self._busy, False
+        if idle:
+            self.close()
+        changed, self._changed = self._changed, False
+        if changed or (idle and not guard.paused):
+            return
+        guard.second(now_ns / 1e9, late, on=not self.skip, open_copies=open_copies)
+        if guard.paused != self._held:
+            self._held = guard.paused
+            if guard.paused:
+                _log.warning(
+                    "mirroring pauses itself: the loop lags with it and not without it",
+                    p99_on_ms=guard.on.quantile(0.99) / 1e6,
+                    p99_off_ms=guard.off.quantile(0.99) / 1e6,
+                )
+
+    def close(self) -> None:
+        """End the watching."""
+        if self.watch is not None:
+            self.watch.stop()
+            self.watch = None
