@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadow import exchange
 from shadow.exchange import Accounting, Count, Exchange, MalformedRecord, decode, encode
 
 HERE = Path(__file__).parent
@@ -111,7 +110,7 @@ def test_random_bytes_are_malformed(value):
 
 def test_a_bomb_is_refused(monkeypatch):
     """A deflated body unfolds to a bound, never to all memory."""
-    monkeypatch.setattr(exchange, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr("shadow.exchange.body.MAX_BODY_BYTES", 1000)
     tree = json.loads(encode(example(body=b"x" * 1001)))
     with pytest.raises(MalformedRecord, match="body"):
         decode(json.dumps(tree).encode())
