@@ -2,7 +2,8 @@
 
 The end-to-end fields stay in their order and spelling, without those that must not travel: the
 client's credentials (those in the query too), what steers one engine's scheduler, what belongs to
-the client's connection, and digests, which speak of a body that an arm's configuration may change.
+the client's trace or connection, and digests, which speak of a body that an arm's configuration may
+change.
 """
 
 from __future__ import annotations
@@ -81,6 +82,11 @@ _STEERS: Final = re.compile(
     r"|worker|kv|dp|data-parallel)-"
 )
 """Whatever else steers by its name; `x-dynamo-meta-*` goes to an engine's own context."""
+_TRACES: Final = re.compile(
+    r"trace|^(?:b3|baggage|newrelic|sw8)$|^(?:x-b3|x-datadog|x-ot|uberctx)-"
+)
+"""What belongs to a trace: with the client's, a candidate's spans and failures would stand among
+production's, and `baggage` tells of persons. W3C, B3, Jaeger, clouds, Datadog, Sentry, others."""
 DIGESTS: Final = frozenset(
     {"content-digest", "repr-digest", "digest", "content-md5", "x-amz-content-sha256"}
 )
@@ -164,7 +170,9 @@ def _plain(name: bytes) -> str:
 
 def _stays_by_name(plain: str) -> bool:
     name = plain.replace("_", "-")  # many servers read both as one
-    return name in _NEVER or bool(_SECRET.search(name) or _STEERS.search(name))
+    if name in _NEVER:
+        return True
+    return any(odd.search(name) for odd in (_SECRET, _STEERS, _TRACES))
 
 
 def _origin_form(target: bytes) -> bytes:
