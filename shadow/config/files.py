@@ -9,9 +9,9 @@ import json
 import ssl
 from typing import TYPE_CHECKING, Literal
 
-from shadow.config.document import ConfigError
 from shadow.config.ends import ClickHouseStore
 from shadow.config.kafka import KafkaStream
+from shadow.config.mistakes import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from shadow.body.names import CREDENTIALS
-from shadow.config.document import SECRET_KEYS, without_references
 from shadow.config.model import Config
+from shadow.config.references import Place, without_references
+from shadow.config.secret_keys import SECRET_KEYS
 from shadow.config.upstream import Arm, Upstream
 
 MASK = "********"
@@ -80,9 +81,6 @@ def comparison_id(
 ) -> str:
     """Identity of what one verdict is about: one candidate under one configuration and policy."""
     return digest([experiment, candidate, config, policy, builds, fingerprints])
-
-
-Place = tuple[str, ...]
 
 
 def masked(config: Config, referring: Mapping[Place, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import click
 
 from shadow import __version__
 from shadow.cli.commands import services, traffic, trying, verdicts
-from shadow.config.document import ConfigError
+from shadow.config import ConfigError
 
 USAGE = 2
 
