@@ -166,10 +166,10 @@ class Capture(Arrivals):
         known = self.request.weights
         return (self._side.weight if known is None else known[self.arm]) / self.share
 
-    def _changes(self) -> list[str]:
+    def _changes(self) -> tuple[str, ...]:
         headers = self._side.headers
-        made = [] if headers is None else headers.changes(self.request.head)
-        return [*made, *self.changes]
+        made = () if headers is None else headers.changes(self.request.head)
+        return made + self.changes
 
     def _offset(self, stamp: int) -> int | None:
         return stamp - self.start_ns if stamp else None

@@ -56,7 +56,9 @@ def redacted(
     kept: Headers = []
     for line in lines:
         name, _, value = line.partition(b":")
-        spelled = _known[name] if name in _known else _judge(name)
+        spelled = _known.get(name, "")
+        if spelled == "":
+            spelled = _judge(name)
         if spelled is None and more and (plain := name.decode("latin-1")).lower() in more:
             spelled = plain
         if spelled is not None:

@@ -46,7 +46,7 @@ class Moving(TypedDict):
     request: NotRequired[str | None]
     """By `deflated`, as `body`. These three may be `Large` instead."""
     request_facts: dict[str, object]
-    request_changes: list[str]
+    request_changes: Sequence[str]
     body: NotRequired[str]
     captured_bytes: int
     truncated_bytes: int

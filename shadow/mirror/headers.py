@@ -107,6 +107,8 @@ _REBUILT: Final = frozenset(
 _NEVER: Final = CREDENTIALS | STEERING | DIGESTS | ADDRESSES
 MARK: Final = "x-shadow-arm"
 _KNOWN_NAMES: Final = 4096
+_KNOWN_HEADS: Final = 512
+_KNOWN_BYTES: Final = 2048
 
 
 class ArmHeaders:
@@ -126,6 +128,7 @@ class ArmHeaders:
             if name not in {"host", "content-length"}
         )
         self._kept: dict[bytes, bool] = {}
+        self._told: dict[tuple[bytes, ...], tuple[str, ...]] = {}
 
     def build(self, head: RequestHead, length: int) -> bytes:
         """The head of the arm's request with a body of `length` bytes."""
@@ -137,7 +140,7 @@ class ArmHeaders:
             target = without_secrets(target)[0]
         lines = [b"%b %b%b HTTP/1.1" % (head.method, self._prefix, target), self._first]
         for line in head.lines[1:]:
-            name = line[: line.find(b":")]
+            name = line.partition(b":")[0]
             keep = kept.get(name)
             if keep is None:
                 keep = self._judge(name)
@@ -145,15 +148,23 @@ class ArmHeaders:
                 lines.append(line)
         return b"%b\r\nContent-Length: %d\r\n%b\r\n" % (b"\r\n".join(lines), length, self._tail)
 
-    def changes(self, head: RequestHead) -> list[str]:
+    def changes(self, head: RequestHead) -> tuple[str, ...]:
         """What differs from the client's request beyond framing, host and mark, for the record."""
-        kept = self._kept
-        there = {line[: line.find(b":")] for line in head.lines[1:]}
-        left = {_plain(name) for name in there if not kept.get(name)}
-        gone = {name for name in left if name in self._removed or _stays_by_name(name)}
-        said = [f"header:{name}" for name in (sorted(gone.union(self._set)) if gone else self._set)]
+        names = tuple([line.partition(b":")[0] for line in head.lines[1:]])
+        said = self._told.get(names)
+        if said is None:
+            said = self._tell(names)
         if b"?" in head.target:
-            said += [f"query:{name}" for name in dict.fromkeys(without_secrets(head.target)[1])]
+            secrets = dict.fromkeys(without_secrets(head.target)[1])
+            return (*said, *(f"query:{name}" for name in secrets))
+        return said
+
+    def _tell(self, names: tuple[bytes, ...]) -> tuple[str, ...]:
+        left = {_plain(name) for name in names if not self._kept.get(name)}
+        gone = {name for name in left if name in self._removed or _stays_by_name(name)}
+        said = tuple(f"header:{name}" for name in sorted(gone.union(self._set)))
+        if sum(map(len, names)) <= _KNOWN_BYTES and len(self._told) < _KNOWN_HEADS:
+            self._told[names] = said  # clients send the same few, in the same order
         return said
 
     def _judge(self, name: bytes) -> bool:
