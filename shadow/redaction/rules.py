@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from shadow.redaction.detectors import Find, Span, builtin, found
+from shadow.redaction.detectors import builtin
+from shadow.redaction.detectors.search import Find, Span, found
 from shadow.redaction.paths import path_pattern
 from shadow.redaction.spelling import PLAIN, class_of, masked
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shadow.redaction.detectors import LONG_CHARACTERS, builtin
+from shadow.redaction.detectors import builtin
+from shadow.redaction.detectors.search import LONG_CHARACTERS
 
 FIND = builtin(("US", "DE"))
 JWT = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r"
