@@ -59,6 +59,10 @@ class Primary(Upstream):
     """append: X-Forwarded-For and Forwarded name the client, as a proxy's hop does."""
     host: Literal["client", "url"] = "client"
     """Whose Host it is told: the client's own, or the name in `url`."""
+    request_id: Literal["pass", "make", "remove"] = "pass"
+    """make: a request without an X-Request-Id gets one, the pair_id of its records."""
+    traceparent: Literal["pass", "make", "remove"] = "pass"
+    """make: a request without one begins a trace; remove: `tracestate` goes with it."""
     headers: HeaderChanges = HeaderChanges()
     """Tapped only."""
     allow_external: bool = False
@@ -73,7 +77,7 @@ class Primary(Upstream):
         fields = type(self).model_fields
         said = {key for key, field in fields.items() if getattr(self, key) != field.default}
         if attach == "tap":
-            wrong = sorted(said & {"forwarded", "host"})
+            wrong = sorted(said & {"forwarded", "host", "request_id", "traceparent"})
             return f"{wrong[0]}: its requests are built here; say it by headers" if wrong else ""
         wrong = sorted(said & {"headers", "deadline", "concurrency", "allow_external"})
         return f"{wrong[0]}: only with attach: tap; inline it has no bound" if wrong else ""

@@ -52,7 +52,8 @@ class Upload(Ends):
         if relay.forwarding is None:
             first = self._head.encode(relay.pool.authority)
         else:
-            first = relay.forwarding.encode(self._head, self._client.address)
+            pair_id = "" if self._plan is None else self._plan.request.pair_id
+            first = relay.forwarding.encode(self._head, self._client.address, pair_id)
         if self._upload is None:
             self._client.hold(rest)
             self._pass(first, last=True)
