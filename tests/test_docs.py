@@ -67,6 +67,29 @@ def test_links_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def anchors(text: str) -> set[str]:
+    """Where a link may lead within a page: its headings, as GitHub names them, and its own marks."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+def test_links_into_a_page_find_their_place():
+    """Each `#place` of a link stands in the page that it leads to."""
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target, place in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+            found = anchors((page.parent / target if target else page).read_text())
+            assert place in found, f"{page.name} links to {target}#{place}"
+
+
+def test_the_readme_names_every_page():
+    """Nobody has to guess that there is one."""
+    told = set(
+        re.findall(r"^\| \[docs/([\w-]+\.md)\]", (ROOT / "README.md").read_text(), re.MULTILINE)
+    )
+    assert told == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
 def test_the_make_verbs_are_listed():
     """`make` alone lists each verb that CONTRIBUTING names."""
     makefile = (ROOT / "Makefile").read_text()
