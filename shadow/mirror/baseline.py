@@ -20,15 +20,23 @@ class Baseline:
     was looked at, and is driven by it from then on.
     """
 
-    __slots__ = ("_tap", "connection", "plan")
+    __slots__ = ("_asked", "_tap", "connection", "plan")
 
     def __init__(self, tap: Tap, plan: Plan) -> None:
         self._tap = tap
         self.plan = plan
         self.connection: Upstream | None = None
+        self._asked = False
 
     def begin(self) -> None:
-        """Use an idle connection, or ask for a new one."""
+        """Use an idle connection, or ask for a new one; or, counted, neither, where the replica has
+        all it may have.
+        """
+        if self._tap.full:
+            self.plan.refused("concurrency")
+            return
+        self._asked = True
+        self._tap.asked += 1
         pool = self._tap.relay.pool
         connection = pool.take()
         if connection is None:
@@ -71,6 +79,8 @@ class Baseline:
 
     def _close(self) -> None:
         self.connection = None
+        self._tap.asked -= self._asked
+        self._asked = False
         if self in self._tap.open:  # a fault may end it within its own start
             del self._tap.open[self]
             self._tap.relay.totals.open_streams -= 1

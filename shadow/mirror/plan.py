@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shadow.body.copy import AS_IT_CAME
+from shadow.capture.side import PRIMARY
 from shadow.choosing.routing import NoRoom
 from shadow.mirror.intake import Intake
 
@@ -93,6 +94,12 @@ class Plan(Intake):
             self._replica.begin()
         elif not due:
             self._offer()
+
+    def refused(self, reason: str) -> None:
+        """Tapped, and counted: the replica may not have it, so nobody gets anything of it."""
+        self._drop_waiting(reason)
+        self._mirror.ledger.add(PRIMARY, "dropped", reason)
+        self._forget()
 
     def never_reached(self) -> None:
         """The whole request came and no connection to the primary could be had."""

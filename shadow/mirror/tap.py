@@ -38,6 +38,8 @@ class Tap:
         self.headers = ArmHeaders(PRIMARY, pool.authority, pool.prefix, settings.headers)
         self.open: dict[Baseline, None] = {}
         """In the order of their starts, which is the order of their deadlines."""
+        self.asked = 0
+        """Those of them that the replica was asked for; the others' bodies are looked at."""
         self._concurrency = settings.concurrency
         self._deadline_ns = int(settings.deadline * 1e9)
 
@@ -45,17 +47,16 @@ class Tap:
         """A request of the gateway's: what a passage is inline."""
         return Tapped(self, client, relay, head, now)
 
-    def start(self, plan: Plan) -> bool:
-        """Let the plan ask the replica once it has looked at the body; False, and counted, where
-        the replica has all it may have.
-        """
-        if len(self.open) >= self._concurrency:
-            plan.drop("concurrency")
-            return False
+    @property
+    def full(self) -> bool:
+        """The replica has all it may have."""
+        return self.asked >= self._concurrency
+
+    def start(self, plan: Plan) -> None:
+        """Let the plan ask the replica once it has looked at the body."""
         baseline = Baseline(self, plan)
         plan.ask(baseline)
         self.open[baseline] = None
-        return True
 
     def expire(self, now: int) -> None:
         """End what is beyond the deadline; called by the proxy's clock."""

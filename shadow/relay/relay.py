@@ -112,12 +112,13 @@ class Relay:
             return None
 
     def started(self, tap: Tap, plan: Plan) -> bool:
-        """A tapped request goes to the replica; False where it does not."""
+        """A tapped request is on its way to the replica; False after a fault of ours."""
         try:
-            return tap.start(plan)
+            tap.start(plan)
         except Exception as error:  # noqa: BLE001 the guard
             self.mirror.failed(error, plan)
             return False
+        return True
 
     def sent(self, plan: Plan) -> None:
         """The last byte went on."""
