@@ -35,6 +35,10 @@ SLICE_CHUNKS: Final = 128
 _LINE_BYTES: Final = 32
 """What a trailer's line counts beside its bytes, so that they are few."""
 _TCHAR: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PLAIN_SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,5}\r\n")
+_sizes: dict[bytes, int] = {}
+"""Plain size lines, which both ways of reading read alike; streams repeat the same few."""
+_KNOWN_SIZES: Final = 4096
 _EXTENSIONS: Final = re.compile(
     rb"(?:;" + _TCHAR + rb"(?:=(?:" + _TCHAR + rb'|"[\x20\x21\x23-\x5b\x5d-\x7e]*"))?)+'
 )
@@ -112,8 +116,8 @@ class Chunked:
         self._state = _SIZE
         self._most = chunks or sys.maxsize
 
-    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:
-        """See `Framing`. One loop, since it runs at every arrival."""
+    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:  # noqa: C901 one loop
+        """See `Framing`. It runs at every arrival."""
         size = len(data)
         while at < size:
             left = self._left
@@ -132,7 +136,17 @@ class Chunked:
             line = self._line + data[at:end] if self._line else data[at:end]
             self._line = b""
             at = end
-            if self._state == _DATA_END:
+            if self._state == _SIZE and (left := _sizes.get(line, 0)):
+                end += left
+                if data[end : end + 2] == b"\r\n":  # as a rule a chunk comes whole
+                    pieces.append(data[at:end])
+                    at = end + 2
+                    if len(pieces) >= self._most:
+                        break
+                else:
+                    self._left = left
+                    self._state = _DATA_END
+            elif self._state == _DATA_END:
                 self._state = _SIZE
                 if line != b"\r\n" and (self._strict or line != b"\n"):
                     raise FramingError("a chunk does not end where its size says")
@@ -169,7 +183,10 @@ class Chunked:
             raise FramingError("a chunk size is not a size")
         if self._strict and len(digits) > _MAX_HEX + 1:
             raise FramingError("a chunk size is not a size")
-        return int(digits, 16)
+        size = int(digits, 16)
+        if size and len(_sizes) < _KNOWN_SIZES and _PLAIN_SIZE.fullmatch(line):
+            _sizes[line] = size
+        return size
 
     def _trailer(self, line: bytes) -> bool:
         """Whether this line ends the message."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shadow.relay import framing as framing_module
 from shadow.relay.fields import CHUNKED, UNTIL_CLOSE
 from shadow.relay.framing import Chunked, FramingError, answer_framing, request_framing
 
@@ -75,6 +76,31 @@ def test_every_cut_of_chunks(data, strict):
     for at in range(1, len(data)):
         assert follow(fresh(), data, (at,)) == expected
     assert follow(fresh(), data, tuple(range(1, len(data)))) == expected
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("data", GOOD + BAD + LENIENT)
+def test_a_size_that_was_seen_before_is_read_as_one_that_was_not(data, strict, monkeypatch):
+    """Size lines are remembered by their spelling: what is refused stays refused, cut anywhere."""
+
+    def fresh():
+        return Chunked(strict=strict, trailer_bytes=4096)
+
+    for cut in range(1, len(data)):
+        monkeypatch.setattr(framing_module, "_sizes", {})
+        first = follow(fresh(), data, (cut,))
+        assert follow(fresh(), data) == first
+        assert follow(fresh(), data, (cut,)) == first
+
+
+def test_no_more_sizes_are_remembered_than_there_is_room_for(monkeypatch):
+    """A client cannot fill the memory with them."""
+    sizes: dict[bytes, int] = {}
+    monkeypatch.setattr(framing_module, "_sizes", sizes)
+    framing = Chunked(strict=True, trailer_bytes=4096)
+    for length in range(1, 5000):
+        framing.feed(b"%x\r\n" % length + b"x" * length + b"\r\n", [])
+    assert len(sizes) == 4096
 
 
 @pytest.mark.parametrize("data", GOOD)
