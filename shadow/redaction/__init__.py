@@ -1,9 +1,7 @@
 """What is taken out of records before they leave the process: one point, in the sender thread.
 
-`spelling` writes strings over in place, `detectors` find secrets in texts, `paths` and `rules` are
-the configuration's words, `frames` and `sheet` say where texts lie in a body, `strings`
-redacts one text, `redactor` a body, `records` a record. Nothing here is imported unless the
-configuration has `redaction`.
+README.md says which module does what. Nothing here is imported unless the configuration has
+`redaction`.
 """
 
 from __future__ import annotations

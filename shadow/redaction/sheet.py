@@ -37,6 +37,24 @@ def is_events(content_type: str, body: bytes) -> bool:
     return "event-stream" in content_type.lower() or start.startswith(_SSE_STARTS)
 
 
+def gap(body: bytes, tail_bytes: int, *, streamed: bool) -> Stretch:
+    """What stands beside the gap of a body that was cut: halves of lines, of which nobody can say
+    what stood in them. Without a tail it is empty, at the body's end.
+    """
+    begin = len(body) - tail_bytes
+    if not tail_bytes or not streamed:
+        return begin, len(body)
+    end = body.find(b"\n", begin)  # the line's end stays: readers begin behind it
+    return body.rfind(b"\n", 0, begin) + 1, len(body) if end < 0 else end
+
+
+def documents(body: bytes, begin: int, end: int, *, streamed: bool) -> list[Document]:
+    """The documents of a stretch of the body, in order."""
+    if begin >= end:
+        return []
+    return list(events(body, begin, end)) if streamed else [whole(body, begin, end)]
+
+
 def whole(body: bytes, begin: int, end: int) -> Document:
     """One document."""
     return Document(((begin, end),), body[begin : begin + 64].lstrip().startswith(_JSON_STARTS))
@@ -78,12 +96,12 @@ def _event(body: bytes, data: list[Stretch]) -> Iterator[Document]:
         yield Document(tuple(data), start.startswith(_JSON_STARTS), "data")
 
 
-def joined(body: bytes | bytearray, document: Document) -> bytes:
+def joined(body: bytes, document: Document) -> bytes:
     """Its bytes."""
     if len(document.stretches) == 1:
         begin, end = document.stretches[0]
-        return bytes(body[begin:end])
-    return b"\n".join(bytes(body[begin:end]) for begin, end in document.stretches)
+        return body[begin:end]
+    return b"\n".join(body[begin:end] for begin, end in document.stretches)
 
 
 def put(out: bytearray, document: Document, new: bytes) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from shadow.redaction.frames import split
+from shadow.redaction.parts import split
 from shadow.redaction.rules import Rule, Rules
 from shadow.redaction.spelling import Change, changed, read
 
