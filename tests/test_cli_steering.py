@@ -22,7 +22,8 @@ from shadow.cli.serving import serving
 from shadow.cli.steering import Unfit, add_mirror, control_port, steer, tell_ended
 from shadow.config import Config
 from shadow.config.units import Address
-from shadow.steering.told import Told, change, file_of, later, read
+from shadow.steering.told import Told, later
+from shadow.steering.told_file import change, file_of, read
 
 ARMS = {"fp8": 0.25, "control": 0.5}
 SETTINGS = Settings("e", "c1", ("fp8",), {"fp8": "k"})

@@ -22,7 +22,7 @@ from relay.raw import answering, client, in_loop, proxy, until, upstream
 
 from shadow.config import Config
 from shadow.config.lifecycle import Isolation
-from shadow.steering import told as steering
+from shadow.steering import told_file as steering
 from shadow.steering.followed import Followed, ask
 from shadow.steering.isolation import Windows
 from shadow.steering.kill_switch import kill_reason
@@ -30,7 +30,8 @@ from shadow.steering.live import live
 from shadow.steering.reload import Refused, accepted
 from shadow.steering.switch import Switch
 from shadow.steering.switch_figures import switch_figures
-from shadow.steering.told import NotSteering, Told, file_of, later, told_of
+from shadow.steering.told import NotSteering, Told, later, told_of
+from shadow.steering.told_file import file_of
 from shadow.steering.watcher import LOOK_S
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -348,7 +349,7 @@ async def test_a_fault_in_watching_is_shown(tmp_path, monkeypatch):
     ):
         with steered(stage, tmp_path) as switch:
             assert "shadow_watch_fault 0.0" in _metrics(stage)
-            monkeypatch.setattr("shadow.steering.watcher.stamp", None)
+            monkeypatch.setattr("shadow.steering.looks.stamp", None)
             await until(switch.fault)
             assert "shadow_watch_fault 1.0" in _metrics(stage)
             assert "shadow_watch_faults_total 1.0" in _metrics(stage)

@@ -13,10 +13,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from shadow.control import readiness
-from shadow.steering import told as steering
-from shadow.steering import watcher
+from shadow.steering import looks, watcher
+from shadow.steering import told_file as steering
 from shadow.steering.followed import Followed
-from shadow.steering.told import Told, read, tidied, write
+from shadow.steering.told import Told
+from shadow.steering.told_file import read, tidied, write
 from shadow.steering.watcher import Ears, Places, Watcher
 
 
@@ -108,13 +109,13 @@ def test_a_kill_switch_that_is_not_looked_at_for_a_fault_stops(tmp_path, monkeyp
     monkeypatch.setattr(watcher, "LOOK_S", 0.005)
     heard = Heard()
     with watched(tmp_path, heard) as one:
-        monkeypatch.setattr(watcher, "STUCK_S", 0.05)
+        monkeypatch.setattr(looks, "STUCK_S", 0.05)
         until(lambda: not one.stuck())
 
         def broken(_path):
             raise ValueError("unforeseen")
 
-        monkeypatch.setattr(watcher, "kill_reason", broken)
+        monkeypatch.setattr(looks, "kill_reason", broken)
         until(lambda: one.stuck().endswith("ValueError: unforeseen"))
         monkeypatch.undo()
         until(lambda: not one.stuck() and not one.fault())
@@ -131,7 +132,7 @@ def test_a_fault_in_following_ends_no_following(tmp_path, monkeypatch):
             raise RuntimeError("unforeseen")
         return Told(paused=True, by="ann", at_ns=len(asked))
 
-    monkeypatch.setattr(watcher, "ask", ask)
+    monkeypatch.setattr(looks, "ask", ask)
     heard = Heard()
     with watched(tmp_path, heard, followed=Followed("http://127.0.0.1:9")) as one:
         until(lambda: ("told", True) in heard.said)
@@ -149,7 +150,7 @@ def test_what_is_followed_waits_for_no_other_writer(tmp_path, monkeypatch):
         asked.append(True)
         return Told(paused=True, by="ann", at_ns=1)
 
-    monkeypatch.setattr(watcher, "ask", ask)
+    monkeypatch.setattr(looks, "ask", ask)
     heard = Heard()
     followed = Followed("http://127.0.0.1:9")
     with (

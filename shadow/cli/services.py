@@ -152,7 +152,7 @@ def analyze(config: Config) -> int:
     from shadow.cli.serving import serving
     from shadow.cli.steering import add_mirror, tell_ended
     from shadow.cli.store import connect
-    from shadow.steering.told import file_of
+    from shadow.steering.told_file import file_of
 
     speaks_as("analysis")
     _die_with_supervisor()

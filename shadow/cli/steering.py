@@ -20,7 +20,8 @@ from shadow.cli.mirroring import said as said_of
 from shadow.config import Config, ConfigError
 from shadow.config.units import Address
 from shadow.steering.followed import MIRROR_PATH, Followed, ask, fetched
-from shadow.steering.told import NotSteering, Told, change, file_of, is_rate, read, told_of
+from shadow.steering.told import NotSteering, Told, is_rate, told_of
+from shadow.steering.told_file import change, file_of, read
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client

@@ -16,7 +16,7 @@ import structlog
 from shadow.config import Config, ConfigError, load
 from shadow.steering.followed import Followed
 from shadow.steering.reload import Refused, accepted
-from shadow.steering.told import file_of
+from shadow.steering.told_file import file_of
 from shadow.steering.watcher import Ears, Places, Watcher
 
 if TYPE_CHECKING:
