@@ -10,8 +10,10 @@ import pytest
 import uvloop
 
 from shadow.config.lifecycle import AFTER_S, Isolation
-from shadow.steering.isolation import MOST_PAUSE_S, PAUSE_S, Guard, Lag, Watch, Windows
+from shadow.steering.guard import MOST_PAUSE_S, PAUSE_S, Guard
+from shadow.steering.lag import Lag, Watch
 from shadow.steering.switch import Switch
+from shadow.steering.windows import Windows
 
 LIMIT_NS = 2_000_000
 QUIET = [100_000] * 20
@@ -186,8 +188,8 @@ def test_a_real_loop_that_always_stalls_does_not(monkeypatch):
 
 
 async def _stalls(monkeypatch, *, always: bool) -> tuple[str, int]:
-    monkeypatch.setattr("shadow.steering.isolation.TICK_S", 0.01)
-    monkeypatch.setattr("shadow.steering.isolation._TICK_NS", 10_000_000)
+    monkeypatch.setattr("shadow.steering.lag.TICK_S", 0.01)
+    monkeypatch.setattr("shadow.steering.lag._TICK_NS", 10_000_000)
     monkeypatch.setattr("shadow.steering.switch._SECOND_NS", 100_000_000)
     switch = Switch("e", "c", ["fp8"], Isolation(pause_lag="30ms"))
     end = time.monotonic() + 4

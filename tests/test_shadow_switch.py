@@ -24,7 +24,6 @@ from shadow.config import Config
 from shadow.config.lifecycle import Isolation
 from shadow.steering import told_file as steering
 from shadow.steering.followed import Followed, ask
-from shadow.steering.isolation import Windows
 from shadow.steering.kill_switch import kill_reason
 from shadow.steering.live import live
 from shadow.steering.reload import Refused, accepted
@@ -33,6 +32,7 @@ from shadow.steering.switch_figures import switch_figures
 from shadow.steering.told import NotSteering, Told, later, told_of
 from shadow.steering.told_file import file_of
 from shadow.steering.watcher import LOOK_S
+from shadow.steering.windows import Windows
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHAT = b'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 13\r\n\r\n{"model":"m"}'

@@ -14,8 +14,10 @@ from typing import Final
 import structlog
 
 from shadow.config.lifecycle import AFTER_S, Isolation
-from shadow.steering.isolation import Guard, Watch, Windows
+from shadow.steering.guard import Guard
+from shadow.steering.lag import Watch
 from shadow.steering.told import Told
+from shadow.steering.windows import Windows
 
 REASONS: Final = ("kill_switch", "paused", "stopped", "lag", "shadow_off")
 """Why mirroring stands still; skipped requests have the same words."""

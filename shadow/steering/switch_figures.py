@@ -11,7 +11,7 @@ from shadow.steering.switch import REASONS
 
 if TYPE_CHECKING:
     from shadow.mirror.mirror import Mirror
-    from shadow.steering.isolation import Guard
+    from shadow.steering.guard import Guard
 
 QUANTILES = (0.5, 0.99)
 
