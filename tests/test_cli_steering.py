@@ -19,9 +19,11 @@ from analysis.api import api
 from analysis.settings import Settings
 from shadow.cli.commands import run
 from shadow.cli.serving import serving
-from shadow.cli.steering import Unfit, add_mirror, control_port, steer, tell_ended
+from shadow.cli.steering import control_port
+from shadow.cli.steering_port import add_mirror
 from shadow.config import Config
 from shadow.config.units import Address
+from shadow.steering.steer import Unfit, steer, tell_ended
 from shadow.steering.told import Told, later
 from shadow.steering.told_file import change, file_of, read
 

@@ -150,8 +150,9 @@ def analyze(config: Config) -> int:
     from shadow.cli.analysis import analysis_settings
     from shadow.cli.health import analysis_health
     from shadow.cli.serving import serving
-    from shadow.cli.steering import add_mirror, tell_ended
+    from shadow.cli.steering_port import add_mirror
     from shadow.cli.store import connect
+    from shadow.steering.steer import tell_ended
     from shadow.steering.told_file import file_of
 
     speaks_as("analysis")
