@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml
 
-from shadow.cli import services as cli_services
+from shadow.cli import supervised
 from shadow.cli.commands import cli
 from shadow.config import Config, ConfigError, load
 from shadow.config.units import parse_duration
@@ -232,9 +232,9 @@ def test_health_checks_tell_well_from_ill():
 def test_nobody_is_killed_while_draining(config):
     """Compose waits longer than each service's own bound."""
     grace = {name: parse_duration(SERVICES[name]["stop_grace_period"]) for name in OURS}
-    assert grace["proxy"] >= config.drain + cli_services.PUBLISHER_GRACE_S + cli_services.SPARE_S
-    assert grace["collector"] >= cli_services.COLLECTOR_GRACE_S + cli_services.SPARE_S
-    assert grace["analysis"] >= cli_services.ANALYSIS_GRACE_S + cli_services.SPARE_S
+    assert grace["proxy"] >= config.drain + supervised.PUBLISHER_GRACE_S + supervised.SPARE_S
+    assert grace["collector"] >= supervised.COLLECTOR_GRACE_S + supervised.SPARE_S
+    assert grace["analysis"] >= supervised.ANALYSIS_GRACE_S + supervised.SPARE_S
 
 
 def test_clients_are_served_without_kafka():

@@ -9,7 +9,7 @@ from shadow.cli.commands.shape import STORE, configured
 COMMANDS = (
     configured(
         "up",
-        "services:up",
+        "supervised:up",
         with_path=True,
         help="Run everything on this machine: proxy, collector with its store, analysis.",
     ),
@@ -48,7 +48,7 @@ COMMANDS = (
     ),
     configured(
         "config",
-        "services:show_config",
+        "showing:show_config",
         with_path=True,
         help="Check a configuration and print it resolved, secrets masked.",
     ),
