@@ -6,23 +6,21 @@ store answers and does not take what the configuration says.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shadow.cli.settings import store_settings
+from shadow.cli.store_folder import holder
+from shadow.cli.store_mistakes import mistakes
 from shadow.config import Config, ConfigError
 from shadow.config.ends import EmbeddedStore
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
-    from collector.store import StoreRefused, StoreUnavailable
 
 CONNECT_S = 5
 GREET_S = 10
@@ -37,9 +35,6 @@ NOT_MIGRATED = frozenset({60, 81})
 """ClickHouse's codes for an unknown table or database: nothing was collected yet."""
 _OLDER = frozenset({16, 47})
 """Of an unknown column: an older version's tables, or a collector is just updating them."""
-_NOT_KNOWN = frozenset({192, 193, 194, 516})
-"""Of an unknown user, a wrong or a missing password, and either of them."""
-_NOT_ALLOWED = 497
 
 
 def connect(config: Config, *, create: bool = False, answer_s: int = ANSWER_S) -> Client:
@@ -64,7 +59,7 @@ def connect(config: Config, *, create: bool = False, answer_s: int = ANSWER_S) -
     )
     if settings.ca is not None and not settings.ca.is_file():
         raise ConfigError(f"store.clickhouse.ca: {settings.ca}: no such file")
-    with _mistakes(config):
+    with mistakes(config):
         return by_http(replace(settings, database=None) if create else settings)
 
 
@@ -77,7 +72,7 @@ def store(config: Config, *, create: bool = False, answer_s: int = ANSWER_S) -> 
     Raises:
         StoreUnavailable, StoreRefused, ConfigError: as `connect`.
     """
-    with ExitStack() as stack, _mistakes(config):
+    with ExitStack() as stack, mistakes(config):
         yield _client(config, stack, create, answer_s)
 
 
@@ -131,7 +126,7 @@ def without_store(error: Exception) -> ConfigError:
 
 
 def _client(config: Config, stack: ExitStack, create: bool, answer_s: int) -> Client:  # noqa: FBT001 internal
-    from collector.store import StoreUnavailable
+    from collector.store import StoreUnavailable, open_folder
 
     until_s = time.monotonic() + FOLDER_WAIT_S
     while True:
@@ -142,79 +137,11 @@ def _client(config: Config, stack: ExitStack, create: bool, answer_s: int) -> Cl
             if not isinstance(config.store, EmbeddedStore):
                 raise
             unserved = away
-        holder = _holder(config.store.embedded, stack, create=create)
-        if holder is None:
-            return stack.enter_context(closing(_open_folder(config.store, create=create)))
+        other = holder(config.store.embedded, stack, create=create)
+        if other is None:
+            database = None if create else config.store.database
+            return stack.enter_context(closing(open_folder(config.store.embedded, database)))
         hangs = time.monotonic() - asked_s >= min(CONNECT_S, GREET_S)  # and will hang once more
         if hangs or time.monotonic() >= until_s:
-            raise _in_use(holder, unserved)
+            raise StoreUnavailable(f"{unserved}; {other}")
         time.sleep(LOOK_AGAIN_S)
-
-
-def _in_use(holder: str, unserved: StoreUnavailable) -> StoreUnavailable:
-    from collector.store import StoreUnavailable
-
-    return StoreUnavailable(f"{unserved}; {holder}")
-
-
-def _holder(folder: Path, stack: ExitStack, *, create: bool) -> str | None:
-    """Who else has the folder; None: it is ours until the stack ends.
-
-    Of several commands that read, one after the other opens it: the engine would print its own
-    words of a lock that it cannot have.
-    """
-    from collector.folder import locked_by
-
-    if create:
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        place = os.open(folder, os.O_RDONLY)
-    except OSError:  # the opening itself says what is wrong
-        return None
-    with ExitStack() as ours:
-        ours.callback(os.close, place)
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return locked_by(folder) or f"the store's folder {folder} is in use by another command"
-        if holder := locked_by(folder):
-            return holder
-        stack.push(ours.pop_all())
-    return None
-
-
-def _open_folder(embedded: EmbeddedStore, *, create: bool) -> Client:
-    from collector.store import open_folder
-
-    return open_folder(embedded.embedded, None if create else embedded.database)
-
-
-@contextmanager
-def _mistakes(config: Config) -> Iterator[None]:
-    """A refusal for which the configuration is to blame, as one line with its key."""
-    from collector.store import StoreRefused
-
-    try:
-        yield
-    except StoreRefused as refused:
-        mistake = _mistake(config, refused)
-        if mistake is None:
-            raise
-        raise ConfigError(mistake) from None
-
-
-def _mistake(config: Config, refused: StoreRefused) -> str | None:
-    from collector.store import NotClickHouse
-
-    settings = store_settings(config)
-    embedded = isinstance(config.store, EmbeddedStore)
-    group = "store" if embedded else "store.clickhouse"
-    if isinstance(refused, NotClickHouse):
-        return f"{group}.{'listen' if embedded else 'url'}: {refused}"
-    where = f"store at {settings.url}"
-    if refused.code in _NOT_KNOWN:
-        way = "is it that user's, and the variable set?"
-        return f"{group}.password: {where} does not take it for the user {settings.user}; {way}"
-    if refused.code == _NOT_ALLOWED:
-        return f"{group}.user: {where}: {settings.user} lacks a right: {refused}"
-    return None
