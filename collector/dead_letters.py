@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collector.origin import UNKNOWN, Origin
-from collector.store import StoreRefused
+from collector.store_errors import StoreRefused
 from shadow.stream import Delivered
 from shadow.stream.kafka import producer as kafka
 

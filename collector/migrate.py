@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from collector.cluster import LOCAL, quoted, render
 from collector.sql import split_statements
-from collector.store import store_errors
+from collector.store_errors import store_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

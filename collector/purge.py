@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from collector.cluster import render
-from collector.store import store_errors
+from collector.store_errors import store_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,14 +23,8 @@ from collector.migrate import MigrationError, Retention, migrate
 from collector.patience import waits
 from collector.settings import Embedded, Settings
 from collector.status import STARTING, Status
-from collector.store import (
-    NotClickHouse,
-    StoreError,
-    StoreRefused,
-    StoreSettings,
-    StoreUnavailable,
-    connect,
-)
+from collector.store import StoreSettings, connect
+from collector.store_errors import NotClickHouse, StoreError, StoreRefused, StoreUnavailable
 from collector.writer import Writer
 from shadow.stream import Consumer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from collector.store import StoreError
+from collector.store_errors import StoreError
 from shadow.outage import Outage
 
 STARTING = "starting"

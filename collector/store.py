@@ -1,26 +1,22 @@
-"""One way to reach the store: clickhouse-connect, by HTTP or in process, and two ways to fail."""
+"""One way to reach the store: clickhouse-connect, by HTTP or in process."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import clickhouse_connect
-from clickhouse_connect.driver.exceptions import ClickHouseError, Error, OperationalError
 from clickhouse_connect.driver.httpclient import HttpClient
 from urllib3 import Timeout
-from urllib3.exceptions import HTTPError
 
 from collector import cluster
 from collector.folder import EXTRA, locked_by
 from collector.ping import stranger
-from collector.wording import no_clickhouse, not_reached, overloaded
+from collector.store_errors import NotClickHouse, StoreRefused, StoreUnavailable, store_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from clickhouse_connect.driver.client import Client
@@ -38,71 +34,6 @@ CLIENT_SETTINGS: dict[str, Any] = {
 
 # Whatever the client library logs, it raises too; it is worded once, from the exception.
 logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
-
-UNAVAILABLE_CODES = frozenset(
-    {
-        159,  # TIMEOUT_EXCEEDED
-        160,  # TOO_SLOW
-        198,  # DNS_ERROR
-        202,  # TOO_MANY_SIMULTANEOUS_QUERIES
-        203,  # NO_FREE_CONNECTION
-        209,  # SOCKET_TIMEOUT
-        210,  # NETWORK_ERROR
-        225,  # NO_ZOOKEEPER
-        236,  # ABORTED
-        241,  # MEMORY_LIMIT_EXCEEDED
-        242,  # TABLE_IS_READ_ONLY
-        243,  # NOT_ENOUGH_SPACE
-        252,  # TOO_MANY_PARTS
-        265,  # NO_AVAILABLE_REPLICA
-        279,  # ALL_CONNECTION_TRIES_FAILED
-        285,  # TOO_FEW_LIVE_REPLICAS
-        286,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
-        289,  # REPLICA_IS_NOT_IN_QUORUM
-        319,  # UNKNOWN_STATUS_OF_INSERT
-        341,  # UNFINISHED
-        373,  # SESSION_IS_LOCKED
-        394,  # QUERY_WAS_CANCELLED
-        415,  # ALL_REPLICAS_LOST
-        416,  # REPLICA_STATUS_CHANGED
-        425,  # SYSTEM_ERROR
-        439,  # CANNOT_SCHEDULE_TASK
-        499,  # S3_ERROR
-        517,  # CANNOT_ASSIGN_ALTER
-        722,  # ASYNC_LOAD_WAIT_FAILED
-        733,  # TABLE_IS_BEING_RESTARTED
-        749,  # TCP_CONNECTION_LIMIT_REACHED
-        999,  # KEEPER_EXCEPTION
-    }
-)
-
-
-class StoreError(Exception):
-    """What the store could not do; one line."""
-
-
-class StoreUnavailable(StoreError):
-    """A bad world: refused connection, time-out, overload. Retrying may help."""
-
-
-class StoreRefused(StoreError):
-    """A bad value or statement: it fails the same way however often it is retried.
-
-    Attributes:
-        code: ClickHouse's number of the error; None where a client refused before any server did.
-    """
-
-    def __init__(self, code: int | None, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-class NotClickHouse(StoreRefused):
-    """Somebody else answers at the URL."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(None, message)
 
 
 @dataclass(frozen=True)
@@ -122,41 +53,6 @@ class StoreSettings:
     """For the first answers, by which a store that is stopped or is none shows itself."""
     timeout_s: int = 300
     """For each later answer."""
-
-
-@contextmanager
-def store_errors(url: str = "") -> Iterator[None]:
-    """Translate the client library's exceptions, here and nowhere else.
-
-    Raises:
-        StoreUnavailable: a bad world.
-        StoreRefused: a bad value or statement; NotClickHouse: the answer of somebody else.
-    """
-    try:
-        yield
-    except StoreError:
-        raise
-    except (ClickHouseError, HTTPError, OSError) as error:
-        raise translated(error, url) from error
-
-
-def translated(error: Exception, url: str = "") -> StoreError:
-    """The one of our exceptions that a foreign one means; its text on one line."""
-    message = " ".join(str(error).split()) or type(error).__name__
-    code = error.code if isinstance(error, Error) else None
-    if code is not None:
-        world = code in UNAVAILABLE_CODES
-        return StoreUnavailable(message) if world else StoreRefused(code, message)
-    if away := overloaded(error):
-        return StoreUnavailable(away)
-    if other := no_clickhouse(error, url):
-        return NotClickHouse(other)
-    world = not isinstance(error, ClickHouseError) or isinstance(error, OperationalError)
-    return (
-        StoreUnavailable(not_reached(error, url) or message)
-        if world
-        else StoreRefused(None, message)
-    )
 
 
 def connect(settings: StoreSettings) -> Client:

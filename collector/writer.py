@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from clickhouse_connect.driver.exceptions import DataError
 
 from collector.patience import Backoff, patiently
-from collector.store import StoreRefused, StoreUnavailable, store_errors
+from collector.store_errors import StoreRefused, StoreUnavailable, store_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ import yaml
 
 from collector.embedded import EmbeddedStore
 from collector.migrate import FOLDER, Retention, migrate
-from collector.store import StoreRefused
+from collector.store_errors import StoreRefused
 from shadow.cli import store as reached
 from shadow.cli.commands import run
 from shadow.config import Config, load

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from collector.embedded.errors import BAD_ARGUMENTS, engine_error, said
 from collector.folder import EXTRA, Misconfigured, locked_by, unusable
-from collector.store import StoreUnavailable
+from collector.store_errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ def migrate(config: Config) -> int:
     """Bring the store's tables up to date; says what was applied."""
     from collector.migrate import MigrationError, Retention
     from collector.migrate import migrate as apply
-    from collector.store import StoreError
+    from collector.store_errors import StoreError
 
     retention = Retention(int(config.retention.bodies), int(config.retention.measures))
     try:

@@ -19,7 +19,7 @@ def purge(config: Config, value: str, *, measures: bool) -> int:
         ConfigError: no header is configured, or the store cannot be reached.
     """
     from collector.purge import purge as forget
-    from collector.store import StoreError
+    from collector.store_errors import StoreError
 
     said = config.subject
     if said is None:

@@ -65,7 +65,7 @@ def analyze(config: Config) -> int:
     from analysis.api import api
     from analysis.service import Status, run
     from analysis.stopping import stopper
-    from collector.store import translated
+    from collector.store_errors import translated
     from shadow.cli.analysis import analysis_settings
     from shadow.cli.health import analysis_health
     from shadow.cli.serving import serving

@@ -46,7 +46,7 @@ def connect(config: Config, *, create: bool = False, answer_s: int = ANSWER_S) -
         answer_s: how long each of its answers may take.
 
     Raises:
-        StoreUnavailable, StoreRefused: see collector.store.
+        StoreUnavailable, StoreRefused: see collector.store_errors.
         ConfigError: no ClickHouse, or one that does not take user and password.
     """
     from collector.store import connect as by_http
@@ -84,7 +84,7 @@ def read_store(
     Raises:
         ConfigError: no ClickHouse, or one that does not take user and password.
     """
-    from collector.store import StoreError, StoreRefused
+    from collector.store_errors import StoreError, StoreRefused
 
     try:
         with store(config, answer_s=answer_s) as client:
@@ -103,7 +103,7 @@ def _migrated(
 ) -> dict[str, Any] | None:
     """What `read` finds; without a column of a later migration the store is not ready."""
     from collector.migrate import behind
-    from collector.store import StoreRefused, StoreUnavailable, store_errors
+    from collector.store_errors import StoreRefused, StoreUnavailable, store_errors
 
     try:
         with store_errors():
@@ -126,7 +126,8 @@ def without_store(error: Exception) -> ConfigError:
 
 
 def _client(config: Config, stack: ExitStack, create: bool, answer_s: int) -> Client:  # noqa: FBT001 internal
-    from collector.store import StoreUnavailable, open_folder
+    from collector.store import open_folder
+    from collector.store_errors import StoreUnavailable
 
     until_s = time.monotonic() + FOLDER_WAIT_S
     while True:

@@ -11,7 +11,7 @@ from shadow.config import Config, ConfigError
 from shadow.config.ends import EmbeddedStore
 
 if TYPE_CHECKING:
-    from collector.store import StoreRefused
+    from collector.store_errors import StoreRefused
 
 _NOT_KNOWN = frozenset({192, 193, 194, 516})
 """Of an unknown user, a wrong or a missing password, and either of them."""
@@ -25,7 +25,7 @@ def mistakes(config: Config) -> Iterator[None]:
     Raises:
         ConfigError: for such a refusal.
     """
-    from collector.store import StoreRefused
+    from collector.store_errors import StoreRefused
 
     try:
         yield
@@ -37,7 +37,7 @@ def mistakes(config: Config) -> Iterator[None]:
 
 
 def _mistake(config: Config, refused: StoreRefused) -> str | None:
-    from collector.store import NotClickHouse
+    from collector.store_errors import NotClickHouse
 
     settings = store_settings(config)
     embedded = isinstance(config.store, EmbeddedStore)

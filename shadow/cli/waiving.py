@@ -23,7 +23,7 @@ def waive(
     from analysis.answers import waive as apply
     from analysis.gate import gate
     from analysis.waivers import Waiver
-    from collector.store import StoreError, store_errors
+    from collector.store_errors import StoreError, store_errors
 
     settings = analysis_settings(config)
     name = _candidate(config, candidate)

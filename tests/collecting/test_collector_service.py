@@ -22,7 +22,8 @@ from collector.folder import unusable
 from collector.service import run
 from collector.settings import Embedded, Settings
 from collector.status import Status
-from collector.store import StoreError, StoreSettings, StoreUnavailable, connect, store_errors
+from collector.store import StoreSettings, connect
+from collector.store_errors import StoreError, StoreUnavailable, store_errors
 from shadow.exchange import encode
 from shadow.stream import Message, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer

@@ -19,7 +19,8 @@ from end_to_end.stage import SHADOW, answers, crowd, engine, free_port, process,
 from analysis.answers import report
 from analysis.look import Memory, look
 from collector.folder import secret_of
-from collector.store import StoreError, connect, store_errors
+from collector.store import connect
+from collector.store_errors import StoreError, store_errors
 from shadow.cli.analysis import analysis_settings
 from shadow.cli.settings import store_settings
 from shadow.config import Config, load

@@ -7,7 +7,7 @@ from collector.dead_letters import DeadLetter, DeadLetters
 from collector.migrate import Retention, migrate
 from collector.origin import Origin
 from collector.patience import Backoff
-from collector.store import StoreRefused, StoreUnavailable
+from collector.store_errors import StoreRefused, StoreUnavailable
 from collector.writer import Writer
 
 READ = "SELECT toUnixTimestamp64Nano(at), source, reason, key, value FROM dead_letters WHERE source LIKE '{}%' ORDER BY source"

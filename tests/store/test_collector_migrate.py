@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from collector.migrate import FOLDER, MigrationError, Retention, behind, migrate, read_migrations
-from collector.store import StoreRefused, StoreUnavailable
+from collector.store_errors import StoreRefused, StoreUnavailable
 
 KEEP = Retention(bodies_s=7 * 86_400, measures_s=90 * 86_400)
 _names = itertools.count()

@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from collector.store import NotClickHouse, StoreSettings, StoreUnavailable, connect
+from collector.store import StoreSettings, connect
+from collector.store_errors import NotClickHouse, StoreUnavailable
 
 
 @contextmanager

@@ -15,15 +15,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
-from collector.store import (
-    StoreRefused,
-    StoreSettings,
-    StoreUnavailable,
-    connect,
-    open_folder,
-    store_errors,
-    translated,
-)
+from collector.store import StoreSettings, connect, open_folder
+from collector.store_errors import StoreRefused, StoreUnavailable, store_errors, translated
 
 BYTES = {"String": "bytes"}
 NANOSECONDS = {"DateTime64": "int"}

@@ -11,7 +11,8 @@ import pytest
 
 from collector.migrate import Retention, migrate
 from collector.patience import Backoff
-from collector.store import StoreSettings, StoreUnavailable, connect
+from collector.store import StoreSettings, connect
+from collector.store_errors import StoreUnavailable
 from collector.writer import Writer
 
 TLS = Path(__file__).parent / "tls"

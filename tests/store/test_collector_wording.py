@@ -9,14 +9,8 @@ from contextlib import contextmanager
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
-from collector.store import (
-    NotClickHouse,
-    StoreRefused,
-    StoreSettings,
-    StoreUnavailable,
-    connect,
-    translated,
-)
+from collector.store import StoreSettings, connect
+from collector.store_errors import NotClickHouse, StoreRefused, StoreUnavailable, translated
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hypothesis import settings as bounded
 from hypothesis import strategies as st
 
 from collector.patience import Backoff
-from collector.store import StoreRefused, StoreUnavailable
+from collector.store_errors import StoreRefused, StoreUnavailable
 from collector.writer import Refused, Writer
 
 COLUMNS = ["i", "v"]

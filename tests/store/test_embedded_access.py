@@ -15,7 +15,8 @@ from collector.embedded import EmbeddedStore
 from collector.folder import Misconfigured, secret_of
 from collector.migrate import Retention, migrate
 from collector.reach import _reaches, reaching
-from collector.store import StoreRefused, connect, store_errors
+from collector.store import connect
+from collector.store_errors import StoreRefused, store_errors
 
 LOCAL = ("127.0.0.1", 0)
 SECRET_TEXT = "nobody is to read this"

@@ -14,7 +14,8 @@ from collector.embedded import Access, EmbeddedStore, serving
 from collector.embedded.engine import Engine, Frame, engine_errors
 from collector.embedded.errors import EngineError, engine_error, status_of
 from collector.folder import EXTRA, Misconfigured, locked_by
-from collector.store import StoreSettings, StoreUnavailable, connect, open_folder
+from collector.store import StoreSettings, connect, open_folder
+from collector.store_errors import StoreUnavailable
 
 LOCAL = ("127.0.0.1", 0)
 
