@@ -16,7 +16,7 @@ import structlog
 
 from collector.folder import unusable
 from collector.measured import Secret, measured
-from collector.service import BAD_WORLD, NICENESS, USAGE, stop_on_signals
+from collector.process import BAD_WORLD, NICENESS, USAGE, stop_on_signals
 from collector.tokenizer import CountTokens
 from shadow.stream import Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedProducer
