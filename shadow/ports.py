@@ -20,7 +20,11 @@ class Ledger(Protocol):
 
     @property
     def worker(self) -> str:
-        """The worker's place."""
+        """Who it is in records, among all hosts."""
+
+    @property
+    def place(self) -> str:
+        """Who it is on this host: what its files are called by."""
 
     @property
     def boot_id(self) -> str:

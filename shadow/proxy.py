@@ -207,7 +207,7 @@ def _bound(config: Config, worker: str, ledger: Ledger) -> socket:
 
 
 def _ledger(config: Config, worker: str) -> tuple[Ledger, list[Accounting]]:
-    said = worker, config.experiment, config_hash(config)
+    said = worker, config.experiment, config_hash(config), os.uname().nodename
     try:
         return Ledger.open(config.state, *said)
     except PlaceTaken as error:

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.closing import Boot, live
+from collector.names import misnamed
 from shadow.exchange import DROP_REASONS, SKIP_REASONS
 from shadow.locks import PlaceTaken
 from shadow.publish.accounting import OPENING_NS, Ledger, tally
@@ -161,6 +163,24 @@ def test_a_record_stays_behind_the_clock_while_requests_are_being_opened(tmp_pat
 def test_accounting_sequences_count_from_1(tmp_path):
     with opened(tmp_path) as (ledger, _):
         assert [ledger.snapshot(1).sequence for _ in range(3)] == [1, 2, 3]
+
+
+def test_workers_of_two_hosts_are_two(tmp_path):
+    """Each host's first worker has place 0: to the analysis both are alive, and the slower holds windows open."""
+    records = []
+    for host in ("web-1", "web-2"):
+        ledger, dead = Ledger.open(tmp_path / host, "0", "llama", "c0ffee", host)
+        assert dead == []
+        assert [path.name.split("@")[0] for path in (tmp_path / host).glob("*.counters")] == ["0"]
+        records.append(ledger.snapshot(10**18 + len(records)))
+        ledger.close(published=True)
+    boots = [
+        Boot(each.worker, each.boot_id, each.at, 0, 0, each.low_water, each.final)
+        for each in records
+    ]
+    assert [boot.worker for boot in boots] == ["web-1/0", "web-2/0"]
+    assert set(live(boots, 10**18 + 10**9)) == {boot.boot_id for boot in boots}
+    assert all(misnamed(record) is None for record in records)
 
 
 KILLED = """

@@ -63,7 +63,7 @@ class Mirror:
             subject,
             Inside(config.networks),
             config.workers,
-            spending(config, ledger.worker),
+            spending(config, ledger.place),
             self.failed,
             veil=ports.veil,
         )

@@ -35,17 +35,21 @@ _RECORDS: Name = ("", "accounting_sequence", "")
 class Ledger:
     """One worker's counters. Every method may be called from any thread; see `open`."""
 
-    def __init__(self, folder: Path, worker: str, experiment: str, config_hash: str) -> None:
-        self._lock_file = lock(folder / f"{worker}.lock", f"the worker's place {worker}")
-        self.worker, self.boot_id = worker, secrets.token_hex(8)
+    def __init__(
+        self, folder: Path, place: str, experiment: str, config_hash: str, host: str = ""
+    ) -> None:
+        self._lock_file = lock(folder / f"{place}.lock", f"the worker's place {place}")
+        self.place, self.boot_id = place, secrets.token_hex(8)
+        # Every host's first worker has place 0; a newer boot of a worker takes an older's place.
+        self.worker = f"{host}/{place}" if host else place
         self._folder = folder
         self._experiment, self._config_hash = experiment, config_hash
         self._counters = Counters(
-            folder / f"{worker}@{self.boot_id}{SUFFIX}",
+            folder / f"{place}@{self.boot_id}{SUFFIX}",
             {
                 "experiment": experiment,
                 "config_hash": config_hash,
-                "worker": worker,
+                "worker": self.worker,
                 "boot_id": self.boot_id,
                 "opened_at": str(time.time_ns()),
             },
@@ -62,17 +66,18 @@ class Ledger:
 
     @classmethod
     def open(
-        cls, folder: Path, worker: str, experiment: str, config_hash: str
+        cls, folder: Path, place: str, experiment: str, config_hash: str, host: str = ""
     ) -> tuple[Ledger, list[Accounting]]:
         """Take the worker's place; also the last counts of its dead predecessors, oldest first.
 
         A predecessor's counts stay in the folder until `settle` says that they were published.
+        Records name the worker `host/place`, so that two hosts' are told apart.
 
         Raises:
             PlaceTaken: another live process is this worker.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        ledger = cls(folder, worker, experiment, config_hash)
+        ledger = cls(folder, place, experiment, config_hash, host)
         try:
             return ledger, ledger._predecessors()
         except BaseException:
@@ -163,7 +168,7 @@ class Ledger:
 
     def settle(self, boot_id: str) -> None:
         """A predecessor's last counts are on the stream: forget its file."""
-        (self._folder / f"{self.worker}@{boot_id}{SUFFIX}").unlink(missing_ok=True)
+        (self._folder / f"{self.place}@{boot_id}{SUFFIX}").unlink(missing_ok=True)
 
     def close(self, *, published: bool) -> None:
         """Give the place back; unless the final record was published, leave it to the next."""
@@ -174,7 +179,7 @@ class Ledger:
         os.close(self._lock_file)
 
     def _predecessors(self) -> list[Accounting]:
-        files = self._folder.glob(f"{self.worker}@*{SUFFIX}")
+        files = self._folder.glob(f"{self.place}@*{SUFFIX}")
         dead = [
             counted
             for file in files

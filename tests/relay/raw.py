@@ -175,7 +175,7 @@ async def client(port: int):
 class FakeLedger:
     """Counts in a dict; knows which tokens are open."""
 
-    worker = "0"
+    worker = place = "0"
     boot_id = "boot"
 
     def __init__(self) -> None:
