@@ -86,6 +86,8 @@ _NESTED: Final = {
     b"nvext": ("session_control",),
 }
 """What, anywhere in these, points at a server's state."""
+ANYWHERE: Final = STATEFUL | {each.encode() for names in _NESTED.values() for each in names}
+"""Every name that may point at state, for who does not look where it stands."""
 _DOWN: Final = ("content", "source", "file", "output")
 """Where a part of a message holds its file; not the arguments of a tool, which are the user's."""
 

@@ -40,6 +40,7 @@ class Link(asyncio.Protocol):
         "capture",
         "first_write_ns",
         "full",
+        "heard",
         "idle_since",
         "owner",
         "pool",
@@ -55,7 +56,7 @@ class Link(asyncio.Protocol):
         self.owner: Owner | None = None
         self.capture: Capture | None = None
         self.idle_since = 0
-        self.full = self.reused = self.tunnel = False
+        self.full = self.reused = self.tunnel = self.heard = False
         self._reader = AnswerReader(pool.header_bytes, sacred=pool.sacred)
         self._framing: Framing | None = None
         self._held = self._waits = self._queued = self._head_done = False

@@ -12,7 +12,7 @@ import sys
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Literal
 
-from shadow.body.names import stateful_path
+from shadow.body.names import ANYWHERE, stateful_path
 from shadow.relay.fields import CHUNKED
 from shadow.relay.framing import request_framing
 from shadow.target import path_of
@@ -28,13 +28,13 @@ RetryStale = Literal["off", "idempotent", "fresh_close"]
 FRESH_NS: Final = 100_000_000
 _IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"})
 _STATEFUL: Final = re.compile(
-    rb'"(?:previous_response_id|conversation(?:_id)?|session(?:_(?:id|params|control))?|container'
-    rb'|thread_id|assistant_id|input_file_id|file_ids?|vector_store_ids)"\s*:\s*[^\sn]'
-    rb'|"(?:background|store)"\s*:\s*true'
+    rb'"(?:' + b"|".join(sorted(ANYWHERE)) + rb')"\s*:\s*(?!null|false)\S'
+    rb'|"item_reference"|"prompt"\s*:\s*\{'
     rb'|"[^"\\]*\\u[^"]*"\s*:|\x00'
 )
-"""Fields by which an engine keeps something from one request to the next; a name that is spelled
-with escapes may be one of them, and a NUL is UTF-16, where all would look otherwise."""
+"""Fields by which an engine keeps something from one request to the next, or calls others in the
+user's name, with any value but null and false; a name that is spelled with escapes may be one of
+them, and a NUL is UTF-16, where all would look otherwise."""
 _NOT_STORED: Final = re.compile(rb'"store"\s*:\s*false')
 
 
@@ -51,12 +51,14 @@ def retryable(connection: Upstream, head: RequestHead, sent: Sequence[bytes]) ->
     """Whether the lost connection was stale, and the request keeps no state.
 
     Args:
-        connection: the lost one; no byte of an answer has come on it.
+        connection: the lost one.
         head: the request's.
         sent: everything that was sent of it, its head first.
     """
     first = connection.first_write_ns
-    if not connection.reused or not first or monotonic_ns() - first > FRESH_NS:
+    if not connection.reused or connection.heard:
+        return False
+    if not first or monotonic_ns() - first > FRESH_NS:
         return False
     return head.method in _IDEMPOTENT or not stateful(head, b"".join(sent))
 

@@ -36,7 +36,7 @@ class Upstream(Link):
         self.owner = owner
         self.capture = capture
         self._reader.begin(head=head, upgrade=upgrade)
-        self._asked_close = self._head_done = self.answered = self.sent = False
+        self._asked_close = self._head_done = self.answered = self.sent = self.heard = False
         self._slices = 0
         self.first_write_ns = 0
 
@@ -92,6 +92,7 @@ class Upstream(Link):
 
     def _outside_body(self, now: int, data: bytes, at: int) -> None:
         owner = self.owner
+        self.heard = True
         if owner is None or self.answered:  # a byte that nobody asked for
             self._asked_close = True
             if owner is None:

@@ -324,10 +324,10 @@ async def test_h2c_is_stripped():
 
 
 class Stale:
-    """Answers once; at the second request on a connection reads it, waits, and ends without a byte."""
+    """Answers once; at the second request on a connection reads it, waits, says `last`, and ends."""
 
-    def __init__(self, wait: float, how: str = "FIN") -> None:
-        self.wait, self.how = wait, how
+    def __init__(self, wait: float, how: str = "FIN", last: bytes = b"") -> None:
+        self.wait, self.how, self.last = wait, how, last
         self.requests = 0
 
     async def __call__(self, connection):
@@ -337,14 +337,16 @@ class Stale:
         await connection.request()
         self.requests += 1
         await asyncio.sleep(self.wait)
+        if self.last:
+            await connection.write(self.last)
         if self.how == "RST":
             connection.reset()
 
 
-async def stale(request: bytes, wait: float = 0.0, how: str = "FIN", **settings):
+async def stale(request: bytes, wait: float = 0.0, how: str = "FIN", last: bytes = b"", **settings):
     """(what the client got after a first good request, how many requests the upstreams saw,
     retries)."""
-    script = Stale(wait, how)
+    script = Stale(wait, how, last)
     async with (
         upstream(script) as primary,
         proxy(primary.url, **settings) as stage,
@@ -365,6 +367,13 @@ async def stale(request: bytes, wait: float = 0.0, how: str = "FIN", **settings)
 async def test_a_stale_connection_is_tried_once_more(how):
     """A reused socket that closes at once without a byte: the POST goes out once more, on a new one."""
     assert await stale(POST, how=how) == (OK, 3, 1)
+
+
+@pytest.mark.parametrize("last", [b"H", b"HTTP/1.1 200 OK\r\nConte", b"\r\n"])
+@in_loop
+async def test_an_engine_that_crashed_while_it_answered_gets_one_request(last):
+    """Any byte says that it was not stale: it has read the prompt, and may have run it."""
+    assert await stale(POST, last=last) == (b"", 2, 0)
 
 
 @in_loop

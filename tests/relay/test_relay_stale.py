@@ -50,6 +50,34 @@ def test_state_however_it_is_spelled(body):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("previous_response_id", "conversation", "conversation_id", "store", "background"),
+        *("container", "session", "session_id", "session_params", "session_control", "thread_id"),
+        *("assistant_id", "file_id", "file_ids", "input_file_id", "vector_store_ids"),
+        *("completion_window", "requests", "mcp_servers", "tool_resources"),
+        *("server_url", "connector_id"),
+    ],
+)
+@pytest.mark.parametrize("value", [b"true", b"1", b'"yes"', b"[{}]", b'{"a":1}'])
+def test_what_the_mirror_calls_stateful_is_not_tried_again(name, value):
+    """Calls of other servers in the user's name too; with any value but null and false."""
+    assert told(b'{"model":"m","%b" : %b}' % (name.encode(), value))
+    assert told(b'{"tools":[{"%b":%b}]}' % (name.encode(), value))
+    assert not told(b'{"%b": null, "b":1}' % name.encode())
+    assert not told(b'{"%b" :\n false}' % name.encode())
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"prompt": {"id":"p"}}', b'{"input":[{"type":"item_reference","id":"i"}]}']
+)
+def test_templates_and_references_are_state(body):
+    """Of the Responses API: they stand at the engine."""
+    assert told(body)
+    assert not told(b'{"prompt":"say"}')
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"{}",
