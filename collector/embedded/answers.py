@@ -8,7 +8,7 @@ from aiohttp import web
 
 if TYPE_CHECKING:
     from collector.embedded.errors import EngineError
-    from collector.embedded.work import Head
+    from collector.embedded.query import Head
 
 _CONTENT_TYPES = {
     "CSV": "text/csv; charset=UTF-8; header=absent",

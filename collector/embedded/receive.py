@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING
 from aiohttp import BodyPartReader
 
 from collector.embedded.errors import BAD_ARGUMENTS, NOT_IMPLEMENTED, QUERY_IS_TOO_LARGE, said
-from collector.embedded.work import STATEMENT_BYTES
+from collector.embedded.query import STATEMENT_BYTES
 
 if TYPE_CHECKING:
     from aiohttp import web

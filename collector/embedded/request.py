@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from collector.embedded.bounds import Bounds, bounded
 from collector.embedded.engine import Frame
 from collector.embedded.errors import AUTHENTICATION_FAILED, NOT_IMPLEMENTED, said
-from collector.embedded.work import Query
+from collector.embedded.query import Query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,9 +22,9 @@ from collector.embedded.errors import (
 )
 from collector.embedded.hello import asks_hello, hello_block
 from collector.embedded.pipe import Pipe
+from collector.embedded.query import SPOOL_BYTES, STATEMENT_BYTES, Head, Query
 from collector.embedded.receive import BODY_BYTES, peek, receive
 from collector.embedded.request import Access, check_access, read_query, wants_coding
-from collector.embedded.work import SPOOL_BYTES, STATEMENT_BYTES, Head, Query
 from collector.embedded.worker import Item, Job, Opening, run
 
 if TYPE_CHECKING:

@@ -2,76 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from collector.embedded.bounds import Bounds, raised
-from collector.embedded.engine import Engine, Frame, engine_errors, quoted
-from collector.embedded.errors import (
-    ACCESS_DENIED,
-    NOT_IMPLEMENTED,
-    QUERY_IS_TOO_LARGE,
-    READONLY,
-    SYNTAX_ERROR,
-    said,
-)
-from collector.reach import reaching
-from collector.sql import Statement, forbidden_clause, read_statement, split_statements
+from collector.embedded.allowed import refuse_raise, refuse_reach, refuse_verb, whole_text
+from collector.embedded.engine import Engine, engine_errors, quoted
+from collector.embedded.query import HEAD_BYTES, SPOOL_BYTES, Body, Head, Query
+from collector.sql import Statement, read_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable, Iterator
 
-HEAD_BYTES = 256 * 1024
-"""An insert's statement must end within this, as with ClickHouse's max_query_size."""
-STATEMENT_BYTES = 16 * 2**20
-"""A statement without data may be this long."""
 PIECE_BYTES = 1 << 20
-SPOOL_BYTES = 4 * 2**20
-"""What a request or an answer holds in memory; beyond it, in a temporary file."""
 
 # Of these, blocks written one after another are a whole; the others have a head or a foot.
 _BLOCKWISE = frozenset(
     "Native TabSeparated TSV TabSeparatedRaw TSVRaw CSV RowBinary JSONEachRow Values".split()  # noqa: SIM905
 )
-
-
-class Body(Protocol):
-    """A request's body, decoded."""
-
-    def read(self, size: int, /) -> bytes: ...  # noqa: D102 - as a file's
-
-
-@dataclass(frozen=True)
-class Query:
-    """A statement as it was sent.
-
-    Attributes:
-        text: what stood in `query=`; the statement may also go on, or begin, in the body.
-        default_format: of an answer or of data that do not say theirs.
-        whole: the answer may start only once it is complete, so that an error can be a status.
-        bounds: of who did not show the store's password, and may only read; None: who did.
-    """
-
-    text: bytes
-    frame: Frame
-    default_format: str | None = None
-    whole: bool = False
-    bounds: Bounds | None = None
-
-
-@dataclass(frozen=True)
-class Head:
-    """What the answer's header fields say; `format` is None where the statement has no rows."""
-
-    format: str | None
-    summary: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def summary_json(self) -> str:
-        """As in X-ClickHouse-Summary."""
-        return json.dumps(self.summary, separators=(",", ":"))
 
 
 def perform(engine: Engine, query: Query, body: Body) -> Generator[Head | bytes]:
@@ -85,49 +32,16 @@ def perform(engine: Engine, query: Query, body: Body) -> Generator[Head | bytes]
     head = body.read(HEAD_BYTES)
     text = query.text + b"\n" + head if query.text and head else query.text or head
     statement = read_statement(text.decode("latin-1"))
-    if not statement.verb:
-        raise said(SYNTAX_ERROR, "Empty query", "SYNTAX_ERROR")
-    if query.bounds is not None and not statement.reads:
-        message = (
-            "who does not show the store's password may only read: "
-            f"SELECT, SHOW, DESCRIBE, EXISTS, EXPLAIN, not {statement.verb}"
-        )
-        raise said(ACCESS_DENIED, message, "ACCESS_DENIED")
+    refuse_verb(statement, query.bounds)
     if statement.data_start is None:
-        whole = _whole_text(text, body)
-        _refuse_reach(whole)
+        whole = whole_text(text, body)
+        refuse_reach(whole)
         if query.bounds is not None:
-            _refuse_raise(whole, query.bounds)
+            refuse_raise(whole, query.bounds)
         yield from _ask(engine, query, whole, statement)
     else:
-        _refuse_reach(text[: statement.sql_end])
+        refuse_reach(text[: statement.sql_end])
         yield from _insert(engine, query, text, statement, body)
-
-
-def _refuse_reach(text: bytes) -> None:
-    """Nobody reads this machine's files, or asks others, by way of the store's port."""
-    if name := reaching(text.decode("latin-1")):
-        raise said(ACCESS_DENIED, f"{name} is not allowed over HTTP", "ACCESS_DENIED")
-
-
-def _refuse_raise(text: bytes, bounds: Bounds) -> None:
-    if name := raised(text.decode("latin-1"), bounds):
-        message = f"{name}: at most {bounds.most[name]} for who does not show the store's password"
-        raise said(READONLY, message, "READONLY")
-
-
-def _whole_text(text: bytes, body: Body) -> bytes:
-    rest = body.read(STATEMENT_BYTES + 1 - len(text)) if len(text) <= STATEMENT_BYTES else b"x"
-    if len(text) + len(rest) > STATEMENT_BYTES:
-        message = f"The statement is longer than {STATEMENT_BYTES} bytes"
-        raise said(QUERY_IS_TOO_LARGE, message, "QUERY_IS_TOO_LARGE")
-    whole = text + rest
-    readable = whole.decode("latin-1")
-    if len(split_statements(readable)) > 1:
-        raise said(SYNTAX_ERROR, "Multi-statements are not allowed", "SYNTAX_ERROR")
-    if clause := forbidden_clause(readable):
-        raise said(NOT_IMPLEMENTED, f"{clause} is not allowed over HTTP", "NOT_IMPLEMENTED")
-    return whole
 
 
 def _ask(
@@ -150,22 +64,30 @@ def _stream(connection: Any, text: bytes, name: str, *, whole: bool) -> Generato
     try:
         first = _next(blocks)
         head = Head(name, _summary(first) if first is not None else {})
-        if first is None or not whole:
+        pieces = _pieces(blocks, first)
+        if whole:
+            yield from _made_whole(head, pieces)
+        else:
             yield head
-            while first is not None:
-                yield first.bytes()
-                first = _next(blocks)
-            return
-        with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
-            while first is not None:
-                spool.write(first.bytes())
-                first = _next(blocks)
-            spool.seek(0)
-            yield head
-            while piece := spool.read(PIECE_BYTES):
-                yield piece
+            yield from pieces
     finally:
         blocks.close()
+
+
+def _pieces(blocks: Any, block: Any) -> Iterator[bytes]:
+    while block is not None:
+        yield block.bytes()
+        block = _next(blocks)
+
+
+def _made_whole(head: Head, pieces: Iterable[bytes]) -> Iterator[Head | bytes]:
+    with tempfile.SpooledTemporaryFile(SPOOL_BYTES) as spool:
+        for piece in pieces:
+            spool.write(piece)
+        spool.seek(0)
+        yield head
+        while piece := spool.read(PIECE_BYTES):
+            yield piece
 
 
 def _next(blocks: Any) -> Any:

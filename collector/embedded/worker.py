@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING
 from collector.embedded.coding import Unpacked, packed
 from collector.embedded.errors import STD_EXCEPTION, EngineError, said
 from collector.embedded.pipe import Left, Pipe
-from collector.embedded.work import Head, Query, perform
+from collector.embedded.query import Head, Query
+from collector.embedded.work import perform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
