@@ -15,13 +15,14 @@ from analysis.cost import mirroring_cost
 from analysis.elsewhere import elsewhere, told
 from analysis.engines import identified
 from analysis.evidence import Rewritten
+from analysis.gate import SKEW_S
 from analysis.report import document
 from analysis.settings import Settings
 from analysis.verdicts import Judged, judge_now
 from analysis.waivers import Waiver, expired
 from analysis.waivers import waive as store_waiver
 from analysis.workers import standing
-from analysis.written import write, written
+from analysis.written import JUDGED_AT, judged_at_ns, write, written
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -84,7 +85,7 @@ def stored(client: Client, settings: Settings) -> dict[str, Any] | None:
     found = {name: written(client, settings, name) for name in settings.candidates}
     now_ns = time.time_ns()
     parts = {
-        name: as_it_stands(one.part, one.at_ns, now_ns, behind(client, settings, name, now_ns))
+        name: as_it_stands(one.part, one.judged_ns, now_ns, behind(client, settings, name, now_ns))
         for name, one in found.items()
         if one is not None
     }
@@ -105,12 +106,21 @@ def as_it_stands(
         now_ns: the wall clock; waivers end by it.
         missed: what came since and was not judged, in words.
     """
-    part = {**written_part, "judged_at": _time(at_ns)}
-    ended = expired(part, now_ns)
+    judged_ns = judged_at_ns(written_part, at_ns)
+    part = {**written_part, JUDGED_AT: _time(judged_ns)}
+    ended, missed = expired(part, now_ns), missed or _set_back(judged_ns, now_ns)
     if part["verdict"] != "promote" or not (ended or missed):
         return part
     why = missed or f"a waiver has ended since this was judged: {', '.join(ended)}"
     return {**part, "verdict": "hold", "reason": why}
+
+
+def _set_back(judged_ns: int, now_ns: int) -> str:
+    """An analysis that runs judges anew within a minute of it, by the clock as it is now."""
+    ahead_s = (judged_ns - now_ns) // 10**9
+    if ahead_s <= SKEW_S:
+        return ""
+    return f"this was judged {ahead_s} s in the future: a clock was set back since, or is wrong"
 
 
 def _time(at_ns: int) -> str:
@@ -123,5 +133,5 @@ def waive(client: Client, settings: Settings, candidate: str, waiver: Waiver) ->
     store_waiver(client, settings.experiment, candidate, waiver, now_ns)
     accounts = standing(client, settings, Progress(), now_ns).accounts
     judged = _judged(client, settings, candidate, accounts)
-    write(client, settings, candidate, judged, now_ns, written(client, settings, candidate))
+    write(client, settings, candidate, judged, now_ns)
     return judged

@@ -17,6 +17,9 @@ PATIENCE_NS = 5 * 10**9
 """A mark that is not reached by then is given up for the worker's newest one."""
 GONE_AFTER_NS = 60 * 10**9
 """What no mark was reached without for so long is gone: longer than a group's rebalance takes."""
+AHEAD_NS = 30 * 10**9
+"""A record that is so far ahead of our clock was stamped before a clock was set back, or by a host
+whose clock is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +64,43 @@ class Progress:
 def live(boots: Iterable[Boot], now_ns: int) -> dict[str, Boot]:
     """Boots that may still send something: each worker's newest, not final, heard of lately.
 
-    Lately: as the store hears it. A collector that lags makes nobody dead.
+    Lately: as the store hears it. A collector that lags makes nobody dead. What is ahead of our
+    clock is of before it was set back: it hides no newer boot, and makes nobody else dead.
     """
     newest: dict[str, Boot] = {}
-    for boot in sorted(boots, key=lambda boot: boot.at_ns):
+    for boot in sorted(boots, key=lambda boot: (not _ahead(boot, now_ns), boot.at_ns)):
         newest[boot.worker] = boot
-    heard_ns = max((boot.at_ns for boot in newest.values()), default=now_ns)
+    heard_ns: dict[bool, int] = {}
+    for boot in newest.values():
+        ahead = _ahead(boot, now_ns)
+        heard_ns[ahead] = max(boot.at_ns, heard_ns.get(ahead, 0))
     return {
         boot.boot_id: boot
         for boot in newest.values()
         if not boot.final
-        and heard_ns - boot.at_ns <= DEAD_AFTER_NS
+        and heard_ns[_ahead(boot, now_ns)] - boot.at_ns <= DEAD_AFTER_NS
         and now_ns - boot.at_ns <= SILENT_AFTER_NS
     }
 
 
+def _ahead(boot: Boot, now_ns: int) -> bool:
+    return boot.at_ns > now_ns + AHEAD_NS
+
+
 def marks(progress: Progress, alive: Mapping[str, Boot]) -> dict[str, Boot]:
-    """The record to wait for, for every live boot: the old one while there is patience."""
+    """The record to wait for, for every live boot: the old one while there is patience, and while
+    the clock was not set back.
+    """
     kept = {}
     for boot_id, boot in alive.items():
         old = progress.marks.get(boot_id, boot)
-        kept[boot_id] = old if boot.at_ns - old.at_ns < PATIENCE_NS else boot
+        kept[boot_id] = old if 0 <= boot.at_ns - old.at_ns < PATIENCE_NS else boot
     return kept
+
+
+def patient(progress: Progress) -> Progress:
+    """After the clock was set: no time that it shows tells how long anything was waited for."""
+    return Progress(reached=progress.reached, missing=progress.missing)
 
 
 def settle(
@@ -100,7 +118,7 @@ def settle(
         held = stored[boot_id].awaited if boot_id in stored else 0
         short = max(mark.high_sequence - mark.dropped_sequences - held, 0)
         gone = progress.missing.get(boot_id, 0)
-        since[boot_id] = progress.since.get(boot_id, mark.at_ns)
+        since[boot_id] = min(progress.since.get(boot_id, mark.at_ns), mark.at_ns)
         if short <= gone or mark.at_ns - since[boot_id] >= GONE_AFTER_NS:
             del since[boot_id]
             gone = short
@@ -133,7 +151,7 @@ def watermark(
     unheard = [
         boot_id
         for boot_id, held in stored.items()
-        if boot_id not in named and now_ns - held.last_ns <= DEAD_AFTER_NS
+        if boot_id not in named and abs(now_ns - held.last_ns) <= DEAD_AFTER_NS
     ]
     if unheard or any(boot_id not in progress.reached for boot_id in alive):
         return None

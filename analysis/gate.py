@@ -11,6 +11,8 @@ from typing import Any, Literal
 EXIT = {"promote": 0, "reject": 1, "hold": 3}
 HOLD = EXIT["hold"]
 USAGE = 2
+SKEW_S = 60
+"""What the clocks of two hosts may differ by."""
 NO_CANDIDATE = "no candidate is configured"
 
 
@@ -68,7 +70,7 @@ def gate(
 
 
 def aged(report: Mapping[str, Any] | None, now_s: float, most_s: float) -> dict[str, Any] | None:
-    """The report with every verdict held that was judged longer ago than this.
+    """The report with every verdict held that was judged longer ago than this, or in the future.
 
     Args:
         report: of verdicts that were written.
@@ -83,8 +85,12 @@ def aged(report: Mapping[str, Any] | None, now_s: float, most_s: float) -> dict[
 
 def _aged(part: Mapping[str, Any], now_s: float, most_s: float) -> dict[str, Any]:
     age_s = now_s - datetime.fromisoformat(part["judged_at"]).timestamp()
-    if age_s <= most_s:
+    if -SKEW_S <= age_s <= most_s:
         return dict(part)
+    if age_s < 0:
+        ahead = f"{-age_s:.0f} s in the future: a clock was set back since, or is wrong"
+        reason = f"the verdict ({part['verdict']}) is of {ahead}"
+        return {**part, "verdict": "hold", "reason": reason}
     reason = f"the verdict ({part['verdict']}) is {age_s:.0f} s old, older than {most_s:g} s"
     return {**part, "verdict": "hold", "reason": reason}
 

@@ -94,7 +94,7 @@ def _identified(
     """The settings with the comparisons' identities by the engines that were seen until now."""
     if state.watermark_ns is None:
         return identified(client, settings)
-    from_ns = 0 if whole else max(0, memory.watermark_ns - LOOK_BACK_NS)
+    from_ns = 0 if whole else max(0, _back(memory, state.watermark_ns))
     return notice(client, settings, from_ns, state.watermark_ns, now_ns)
 
 
@@ -114,9 +114,14 @@ def _build_closed(
     if state.watermark_ns is None or not starts:
         return 0
     earliest = min(start.start_ns for start in starts.values())
-    from_ns = earliest if whole else max(earliest, memory.watermark_ns - LOOK_BACK_NS)
+    from_ns = earliest if whole else max(earliest, _back(memory, state.watermark_ns))
     held = arrivals(client, settings, from_ns, state.watermark_ns)
     return sum(build(client, settings, arm, start, held, now_ns) for arm, start in starts.items())
+
+
+def _back(memory: Memory, watermark_ns: int) -> int:
+    """From where on late arrivals are looked for; a clock that was set back takes it along."""
+    return min(memory.watermark_ns, watermark_ns) - LOOK_BACK_NS
 
 
 def _judge_one(
@@ -132,11 +137,11 @@ def _judge_one(
     judged = judge_now(client, settings, candidate, state.accounts, last, now_ns)
     newest = Newest(judged.judgement.verdict, judged.part["coverage"])
     if last is not None and newest.verdict == last.verdict:
-        age_ns = abs(now_ns - last.at_ns)
+        age_ns = abs(now_ns - last.judged_ns)
         due = whole or age_ns >= JUDGE_EVERY_NS
         stale = age_ns >= STALE_NS
         if not due or (judged.part == last.part and not stale):
             return newest
-    write(client, settings, candidate, judged, now_ns, last)
+    write(client, settings, candidate, judged, now_ns)
     log.info("verdict", candidate=candidate, verdict=newest.verdict)
     return newest

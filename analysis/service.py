@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,6 +21,8 @@ from clickhouse_connect.driver.exceptions import (
     OperationalError,
 )
 
+from analysis.clock import WallClock
+from analysis.closing import patient
 from analysis.evidence import Rewritten
 from analysis.gate import NO_CANDIDATE
 from analysis.look import Memory, Newest, look
@@ -38,6 +40,8 @@ BUSY_SHARE = 0.25
 """A look that takes long is followed by a rest three times as long, up to `MOST_REST_S`."""
 MOST_REST_S = 30.0
 SETTLE_REST_S = 0.3
+NEWS_S = 5.0
+"""Within this every proxy's next record is stored, stamped by a clock that was set."""
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 QUIET_S = 20.0
 """The collector that starts beside us needs some seconds to open its store and make its tables."""
@@ -107,8 +111,12 @@ def run(
     status = status or Status()
     outage = Outage(log, starting="waiting for the store and its tables", quiet_s=QUIET_S)
     client: Client | None = None
-    patience = _Patience(stop, settle_s)
+    patience, clock = _Patience(stop, settle_s), WallClock()
     while True:
+        if moved_s := clock.set_by_s():
+            log.warning("the clock was set: arrivals before and after it", by_s=round(moved_s, 1))
+            memory = replace(memory, progress=patient(memory.progress))
+            patience.rest(NEWS_S)
         last, began = stop.is_set(), time.monotonic()
         try:
             client = client or _connected(connect)

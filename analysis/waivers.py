@@ -12,6 +12,7 @@ from analysis.queries import sql
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
+STEP_NS = 1_000_000
 COLUMNS = ("at", "experiment", "candidate", "metric", "waived_by", "reason", "until")
 
 
@@ -48,9 +49,14 @@ def active(client: Client, experiment: str, candidate: str, now_ns: int) -> dict
 
 
 def waive(client: Client, experiment: str, candidate: str, waiver: Waiver, now_ns: int) -> None:
-    """Append a waiver; one whose end has passed takes an earlier one back."""
+    """Append a waiver, the newest also by a clock that was set back; one whose end has passed takes
+    an earlier one back.
+    """
+    scope = {"experiment": experiment, "arm": candidate}
+    rows = client.query(sql("waived"), parameters=scope).result_rows
+    at_ns = max([now_ns, *(last_ns + STEP_NS for (last_ns,) in rows)])
     row = [
-        datetime.fromtimestamp(now_ns / 1e9, UTC),
+        datetime.fromtimestamp(at_ns / 1e9, UTC),
         experiment,
         candidate,
         waiver.metric,

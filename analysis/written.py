@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from analysis.verdicts import Judged
 
 STEP_NS = 1_000_000
+JUDGED_AT = "judged_at"
 _COLUMNS = (
     "at",
     "experiment",
@@ -40,11 +41,15 @@ class Written:
     reason: str
     part: Mapping[str, Any]
     at_ns: int
+    """What orders verdicts: when it was judged, or just after the one before where a clock that
+    was set back says something earlier."""
     rejected: str | None
     rejected_ns: int | None = None
     """When it was rejected first (UTC, ns)."""
     rejected_by: frozenset[str] = frozenset()
     """The metrics that the first reject was for."""
+    judged_ns: int = 0
+    """When it was judged, by the clock of that moment (UTC, ns)."""
 
 
 def written(client: Client, settings: Settings, candidate: str) -> Written | None:
@@ -55,7 +60,16 @@ def written(client: Client, settings: Settings, candidate: str) -> Written | Non
     verdict, reason, part, at_ns, rejected, rejected_part, rejected_ns = rows[0]
     by = _failed(json.loads(rejected_part)) if rejected else frozenset[str]()
     since_ns = rejected_ns if rejected else None
-    return Written(verdict, reason, json.loads(part), at_ns, rejected or None, since_ns, by)
+    tree = json.loads(part)
+    judged_ns = judged_at_ns(tree, at_ns)
+    tree.pop(JUDGED_AT, None)
+    return Written(verdict, reason, tree, at_ns, rejected or None, since_ns, by, judged_ns)
+
+
+def judged_at_ns(part: Mapping[str, Any], at_ns: int) -> int:
+    """When a written part was judged (UTC, ns); `at_ns` where it does not say so."""
+    said = part.get(JUDGED_AT)
+    return at_ns if said is None else int(datetime.fromisoformat(said).timestamp()) * 10**9
 
 
 def _failed(part: Mapping[str, Any]) -> frozenset[str]:
@@ -80,10 +94,13 @@ def write(
     candidate: str,
     judged: Judged,
     now_ns: int,
-    last: Written | None,
 ) -> None:
-    """Append the verdict with its part of the report; the newest, also by a clock set back."""
-    at_ns = now_ns if last is None else max(now_ns, last.at_ns + STEP_NS)
+    """Append the verdict with its part of the report: the experiment's newest, also by a clock that
+    was set back; the part says what that clock said.
+    """
+    rows = client.query(sql("newest"), parameters={"experiment": settings.experiment}).result_rows
+    at_ns = max([now_ns, *(newest_ns + STEP_NS for _, _, newest_ns in rows)])
+    said = datetime.fromtimestamp(now_ns / 1e9, UTC).isoformat(timespec="seconds")
     row = [
         datetime.fromtimestamp(at_ns / 1e9, UTC),
         settings.experiment,
@@ -94,6 +111,6 @@ def write(
         judged.part["coverage"],
         settings.config_hash,
         settings.policy_hash,
-        json.dumps(judged.part, allow_nan=False),
+        json.dumps({**judged.part, JUDGED_AT: said}, allow_nan=False),
     ]
     client.insert("verdicts", [row], column_names=_COLUMNS)

@@ -21,6 +21,7 @@ WITH
         WHERE experiment = {experiment:String}
             AND comparison = {comparison:String}
             AND candidate = {arm:String}
+            AND `window` < fromUnixTimestamp64Nano({due_ns:Int64}, 'UTC') -- none of before a clock was set back
     ) AS built_until
 SELECT toUnixTimestamp64Nano(min(arrived_at)) AS oldest_ns
 FROM exchanges

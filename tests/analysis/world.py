@@ -112,11 +112,19 @@ class World:
         self.client.insert("workers", [list(row.values())], column_names=list(row))
 
     def count(
-        self, seconds: float, arm: str, counter: str, value: int, reason="", boot="b1"
+        self,
+        seconds: float,
+        arm: str,
+        counter: str,
+        value: int,
+        reason="",
+        boot="b1",
+        sequence: int | None = None,
     ) -> None:
         row = [self.experiment, "c1", "w1", boot, arm, counter, reason, value, at(seconds)]
         names = "experiment config_hash worker boot_id arm counter reason value at sequence"
-        self.client.insert("accounting", [[*row, int(seconds * 1000)]], column_names=names.split())
+        number = int(seconds * 1000) if sequence is None else sequence
+        self.client.insert("accounting", [[*row, number]], column_names=names.split())
 
     def traffic(
         self,

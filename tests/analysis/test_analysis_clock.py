@@ -1,0 +1,236 @@
+"""A clock that is set by hours, either way: nobody alive is dead, no window waits for it, no word is older."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from analysis.answers import as_it_stands, stored
+from analysis.behind import SLACK_S, behind
+from analysis.clock import STEP_S, WallClock
+from analysis.closing import Boot, Progress, Stored, live, marks, patient, settle, watermark
+from analysis.elsewhere import elsewhere
+from analysis.gate import aged, gate
+from analysis.look import Memory, look
+from analysis.service import run
+from analysis.settings import Settings
+from analysis.waivers import Waiver, active, waive
+from analysis.workers import standing
+from analysis.written import written
+
+from .world import T0
+
+S = 10**9
+HOURS = 3 * 3600
+NOW = 10_000_000 * S
+BEFORE = NOW + HOURS * S
+"""Stamps of before the clock was set back by hours."""
+
+
+def boot(name: str, at_ns: int, worker: str = "w1", **more) -> Boot:
+    return Boot(worker, name, at_ns, 10, 0, at_ns - S, False, **more)
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_a_restart_after_the_clock_was_set_back(final):
+    """The new process of a place is alive, though the one before spoke of later; so is a worker
+    that was never restarted, beside another's record from the future."""
+    old = replace(boot("old", BEFORE), final=final)
+    new, other = boot("new", NOW), boot("other", NOW - S, "w2")
+    assert live([old, new, other], NOW).keys() == {"new", "other"}
+    gone = replace(boot("gone", BEFORE, "w3"), final=final)
+    alive = live([old, new, other, gone], NOW)
+    assert alive.keys() - {"gone"} == {"new", "other"}
+
+
+def test_all_records_are_of_before():
+    """In the second in which nobody has told by the new clock everybody is as he was."""
+    first, second = boot("a", BEFORE), boot("b", BEFORE - 5 * S, "w2")
+    silent = boot("c", BEFORE - 40 * S, "w3")
+    assert live([first, second, silent], NOW).keys() == {"a", "b"}
+
+
+def test_a_host_whose_clock_is_ahead_makes_nobody_dead():
+    """Each is compared with those of its own time."""
+    assert live([boot("a", NOW), boot("b", BEFORE, "w2")], NOW).keys() == {"a", "b"}
+
+
+def test_a_mark_of_before_is_not_waited_for():
+    """One whose record never comes (a dead letter) is given up as ever, not in hours."""
+    progress, closed = settle(Progress(), {"a": boot("a", BEFORE)}, {"a": Stored(9, BEFORE)}), []
+    assert progress.marks
+    for second in range(90):
+        now = NOW + second * S
+        told = replace(boot("a", now), high_sequence=11 + second)
+        awaited = marks(progress, live([told], now))
+        stored_now = {"a": Stored(awaited["a"].high_sequence - 1, now)}
+        progress = settle(progress, awaited, stored_now)
+        closed.append(watermark(progress, [told], stored_now, now, 1))
+    assert closed[-1] == NOW + 88 * S
+
+
+def test_what_is_under_way_is_not_gone_when_the_clock_is_set_forward():
+    """A mark that is waited for since hours, by a clock that was set, is waited for since now."""
+    mark = boot("a", NOW)
+    progress = settle(Progress(reached={"a": 5}), {"a": mark}, {"a": Stored(4, NOW)})
+    later = boot("a", BEFORE)
+    awaited = marks(patient(progress), {"a": later})
+    after = settle(patient(progress), awaited, {"a": Stored(4, NOW)})
+    assert (after.missing, after.reached) == ({}, {"a": 5})
+    assert settle(progress, {"a": later}, {"a": Stored(4, NOW)}).missing  # without that patience
+
+
+def test_arrivals_of_the_future_without_a_record_hold_nothing():
+    """A process that died in its first second, before the clock was set back."""
+    told = boot("a", NOW)
+    held = {"a": Stored(10, NOW), "b": Stored(3, BEFORE)}
+    progress = settle(Progress(), marks(Progress(), live([told], NOW)), held)
+    assert watermark(progress, [told], held, NOW, 1) is not None
+
+
+def test_a_clock_that_is_set_is_seen_once():
+    """Steps of more than seconds, in either direction; what slews, or is looked at late, is none."""
+    wall, steady = [1000.0], [5.0]
+    clock = WallClock(lambda: wall[0], lambda: steady[0])
+    seen = []
+    for by, later in ((0, 2), (HOURS, 2), (0, 600), (-HOURS, 2), (STEP_S / 2, 2), (0, 2)):
+        steady[0] += later
+        wall[0] += later + by
+        seen.append(clock.set_by_s())
+    assert seen == [0, HOURS, 0, -HOURS, 0, 0]
+
+
+def test_the_service_is_patient_after_it(monkeypatch, capsys):
+    """It says so, forgets since when it waits for what, and lets the proxies' next records come."""
+    offset, memories, rests = [0.0], [], []
+    real = time.time
+    monkeypatch.setattr("analysis.clock.time.time", lambda: real() + offset[0])
+    monkeypatch.setattr(
+        WallClock.__init__, "__defaults__", (lambda: real() + offset[0], time.monotonic)
+    )
+
+    class Stop(threading.Event):
+        def wait(self, timeout=None):
+            rests.append(timeout)
+            if len(rests) == 1:
+                offset[0] = HOURS
+            elif len(rests) == 3:
+                self.set()
+            return self.is_set()
+
+    def looked(_client, _settings, memory, _now_ns, *, whole):
+        memories.append(memory)
+        waits = Progress({"a": boot("a", NOW)}, {"a": 1}, {"a": NOW}, {"a": 2})
+        return replace(memory, progress=waits, ended=True)
+
+    monkeypatch.setattr("analysis.service.look", looked)
+    monkeypatch.setattr("analysis.service.time.sleep", rests.append)
+    with suppress(AttributeError):
+        run(Settings("e", "c1", ("fp8",), {"fp8": "x"}), lambda: None, Stop())
+    assert memories[1].progress == Progress(reached={"a": 1}, missing={"a": 2})
+    assert rests[:2] == [2.0, 5.0]
+    assert "the clock was set" in capsys.readouterr().out
+
+
+PROMOTE = {"verdict": "promote", "reason": "", "waivers": {}}
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "verdict"), [(-10, "promote"), (30, "promote"), (HOURS, "hold")]
+)
+def test_a_verdict_of_the_future_promotes_nobody(ahead_s, verdict):
+    """Whether it is seconds or hours old nobody knows; an analysis that runs judges it anew. So with
+    `--max-age`, which a skew between two hosts does not disturb."""
+    part = as_it_stands(PROMOTE, NOW + ahead_s * S, NOW)
+    assert part["verdict"] == verdict
+    report = {"candidates": {"fp8": {**part, "verdict": "promote"}}}
+    held = aged(report, NOW / S, 300)["candidates"]["fp8"]
+    assert held["verdict"] == verdict
+    assert ("in the future" in held["reason"]) == (verdict == "hold")
+
+
+def test_a_verdict_says_when_it_was_judged(world, monkeypatch):
+    """By the clock as it is then: one that was written before the clock was set back is the older
+    one, and the gate holds only until the next is written; another configuration's is not newest."""
+    settings = world.settings(control=None)
+    monkeypatch.setattr("analysis.answers.time.time_ns", lambda: T0 + 200 * S)
+    world.traffic(40, 20, {"fp8": {}})
+    world.store()
+    world.heard(41, 41)
+    ahead = T0 + HOURS * S
+    other = replace(settings, config_hash="other", comparisons={"fp8": "another"})
+    look(world.client, other, Memory(), ahead + 50 * S, whole=True)
+    memory = look(world.client, settings, Memory(), ahead + 100 * S, whole=True)
+    first = written(world.client, settings, "fp8")
+    assert stored(world.client, settings)["candidates"]["fp8"]["judged_at"].startswith(
+        "2026-09-21T17"
+    )
+    look(world.client, settings, memory, T0 + 150 * S)
+    last = written(world.client, settings, "fp8")
+    assert last.at_ns > first.at_ns
+    assert last.judged_ns == T0 + 150 * S
+    assert "judged_at" not in last.part
+    assert elsewhere(world.client, settings, T0 + 151 * S) is None
+    look(world.client, other, Memory(), T0 + 160 * S, whole=True)
+    assert elsewhere(world.client, settings, T0 + 161 * S) is not None
+    tree = stored(world.client, settings)
+    assert tree["candidates"]["fp8"]["judged_at"] == "2026-09-21T14:15:50+00:00"
+    assert gate(aged(tree, T0 / S + 160, 60)).line == gate(tree).line
+
+
+def test_traffic_that_is_not_judged_is_noticed_after_it(world):
+    """Windows that were built before the clock was set back do not hide what comes after."""
+    settings = world.settings(control=None)
+    world.traffic(40, 20, {"fp8": {}})
+    world.traffic(40, 20, {"fp8": {}}, first=HOURS)
+    world.store()
+    world.heard(HOURS + 41, HOURS + 41)
+    look(world.client, settings, Memory(), T0 + (HOURS + 42) * S, whole=True)
+    world.traffic(10, 20, {"fp8": {}}, first=60)
+    world.store()
+    second = 71 + SLACK_S + 2
+    world.heard(second, second, sequence=10**9)
+    assert "behind" in (behind(world.client, settings, "fp8", T0 + second * S) or "")
+
+
+def test_a_waiver_is_taken_back_after_it(world):
+    """The newest word is the last one, whatever the clock says."""
+    said = Waiver("tpot.mean", "ann", "known", T0 + 2 * HOURS * S)
+    waive(world.client, world.experiment, "fp8", said, T0 + HOURS * S)
+    assert active(world.client, world.experiment, "fp8", T0)
+    waive(world.client, world.experiment, "fp8", replace(said, until_ns=T0 - S), T0)
+    assert not active(world.client, world.experiment, "fp8", T0)
+
+
+@pytest.mark.parametrize("by_s", [HOURS, -HOURS])
+def test_nothing_is_lost_by_it(world, by_s):
+    """One process serves on while its clock is set: what arrived before and after is pending, then
+    captured, never lost, and every pair is judged once the windows have closed."""
+    settings = world.settings(control=None)
+    start = max(0, -by_s) + 10
+    world.traffic(20, 20, {"fp8": {}}, first=start)
+    world.store()
+    for arm in ("primary", "fp8"):
+        world.count(start + 20, arm, "sampled", 410)
+    world.heard(start + 20, start + 19)
+    memory = look(world.client, settings, Memory(), T0 + (start + 21) * S)
+    after = start + 20 + by_s
+    world.traffic(20, 20, {"fp8": {}}, seed=2, first=after)
+    world.store()
+    for arm in ("primary", "fp8"):
+        world.count(after + 20, arm, "sampled", 810, sequence=10**9)
+    world.heard(after + 20, after + 19, sequence=10**9)
+    memory = look(world.client, settings, memory, T0 + (after + 21) * S)
+    account = standing(world.client, settings, memory.progress, T0 + (after + 21) * S).accounts[
+        "fp8"
+    ]
+    assert (account.captured, account.pending, account.lost) == (800, 10, 0)
+    last = written(world.client, settings, "fp8")
+    assert last.part["pairs"]["complete"] >= 700
+    world.heard(after + 22, None, sequence=10**9 + 1)
+    look(world.client, settings, memory, T0 + (after + 23) * S, whole=True)
+    assert written(world.client, settings, "fp8").part["pairs"]["complete"] == 800
