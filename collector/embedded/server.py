@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -21,11 +19,11 @@ from collector.embedded.errors import (
     said,
 )
 from collector.embedded.hello import asks_hello, hello_block
-from collector.embedded.pipe import Pipe
 from collector.embedded.query import SPOOL_BYTES, STATEMENT_BYTES, Head, Query
 from collector.embedded.receive import BODY_BYTES, peek, receive
 from collector.embedded.request import Access, check_access, read_query, wants_coding
-from collector.embedded.worker import Item, Job, Opening, run
+from collector.embedded.threads import Threads
+from collector.embedded.worker import Item, Job, Opening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,10 +31,8 @@ if TYPE_CHECKING:
 
     from collector.embedded.bounds import Bounds
     from collector.embedded.engine import Engine
+    from collector.embedded.pipe import Pipe
 
-WORKERS = 4
-"""Statements that run at once of who shows the password, and as many of the others; more wait, so
-that nobody's readers keep our own waiting. chDB runs as many as there are handles."""
 OPEN_REQUESTS = 200
 """Requests that run or wait; beyond it, ClickHouse's TOO_MANY_SIMULTANEOUS_QUERIES."""
 OPEN_READERS = 150
@@ -76,25 +72,19 @@ async def serving(
 
 
 class _Interface:
-    """The handler of all paths, with the threads that statements run in."""
+    """The handler of all paths."""
 
     def __init__(self, engine: Engine, access: Access) -> None:
         self._engine = engine
         self._access = access
-        self._workers = ThreadPoolExecutor(WORKERS, "store-worker")
-        self._readers = ThreadPoolExecutor(WORKERS, "store-reader")
-        self._stopper = ThreadPoolExecutor(1, "store-stopper")
+        self._threads = Threads(engine)
         self._open = 0
-        self._running: set[str] = set()
 
     async def stop_reading(self, _: web.Application) -> None:
-        for mark in self._running:
-            self._stopper.submit(self._engine.stop_reading, mark)
+        self._threads.stop_reading()
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._workers.shutdown)
-        await asyncio.to_thread(self._readers.shutdown)
-        await asyncio.to_thread(self._stopper.shutdown)
+        await self._threads.close()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if request.path in {"/ping", "/replicas_status"} or _is_greeting(request):
@@ -147,12 +137,7 @@ class _Interface:
         return web.Response(body=block, headers=fields)
 
     async def _work(self, request: web.Request, job: Job, query_id: str) -> web.StreamResponse:
-        pipe: Pipe[Item] = Pipe()
-        mark = job.query.frame.mark
-        self._running.add(mark)
-        threads = self._workers if job.query.bounds is None else self._readers
-        work = threads.submit(run, self._engine, job, pipe)
-        try:
+        with self._threads.running(job) as pipe:
             opening = await pipe.receive()
             if isinstance(opening, EngineError):
                 return error_response(opening)
@@ -163,15 +148,6 @@ class _Interface:
                 return web.Response(body=opening.first, headers=fields)
             fields["X-ClickHouse-Exception-Tag"] = job.tag
             return await _stream(request, opening.first, pipe, fields)
-        except BaseException:  # the client left, or the interface ends
-            pipe.leave()
-            if work.cancel():
-                job.body.close()
-            else:
-                self._stopper.submit(self._engine.stop_reading, mark)
-            raise
-        finally:
-            self._running.discard(mark)
 
 
 async def _stream(

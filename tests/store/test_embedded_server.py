@@ -15,6 +15,7 @@ import lz4.frame
 import pytest
 
 from collector.embedded import server as server_module
+from collector.embedded import threads
 from collector.embedded.coding import _ZSTD
 
 zstd = pytest.importorskip(_ZSTD)
@@ -395,7 +396,7 @@ def leave(address, statement, *, after):
 
 def test_a_client_that_leaves_stops_its_query(ask, address):
     """Before the first byte and in the middle of an answer; the workers are free again."""
-    for _ in range(server_module.WORKERS + 1):
+    for _ in range(threads.WORKERS + 1):
         leave(
             address,
             b"SELECT count() FROM numbers(1e15) WHERE NOT ignore('left')",
