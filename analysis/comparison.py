@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 STARTED = "comparison_started"
 WARM = "warm_up_ended"
 FOREVER_NS = 2**63 - 1
+SET_BACK_NS = 3600 * 10**9
+"""A warm-up that ended so long after what is looked at now was stamped before a clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,9 @@ def begin(client: Client, settings: Settings, arm: str, account: Account, now_ns
 def warm_up_end(client: Client, settings: Settings, arm: str, start: Start, until_ns: int) -> int:
     """Arrivals up to this instant (UTC, ns) are warm-up; all are while there are too few.
 
+    It ends once. Only where the clock was set back by hours it ends anew, after as many pairs, or
+    all that arrives in those hours would be of it.
+
     Args:
         client: of the store.
         settings: the experiment.
@@ -100,11 +105,15 @@ def warm_up_end(client: Client, settings: Settings, arm: str, start: Start, unti
     if not pairs:
         return start.start_ns - 1
     keys = {"experiment": settings.experiment, "arm": arm}
-    for comparison, detail in client.query(
-        sql("events"), parameters={**keys, "kind": WARM}
-    ).result_rows:
-        if comparison == settings.comparisons[arm]:
-            return int(json.loads(detail)["cutoff_ns"])
+    events = client.query(sql("events"), parameters={**keys, "kind": WARM}).result_rows
+    ends_ns = [
+        int(json.loads(detail)["cutoff_ns"])
+        for comparison, detail in events
+        if comparison == settings.comparisons[arm]
+    ]
+    known_ns = min(ends_ns, default=FOREVER_NS)
+    if ends_ns and known_ns <= until_ns + SET_BACK_NS:
+        return known_ns
     rows = client.query(
         sql("warm_up"),
         parameters={
@@ -116,7 +125,7 @@ def warm_up_end(client: Client, settings: Settings, arm: str, start: Start, unti
         },
     ).result_rows
     if not rows:
-        return FOREVER_NS
+        return known_ns
     record(client, settings, arm, WARM, {"cutoff_ns": rows[0][0]}, until_ns)
     return int(rows[0][0])
 

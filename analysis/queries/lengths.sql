@@ -1,5 +1,6 @@
 -- Lengths of answers of every arm: of those that were kept whole, and of those that were cut at
--- `answer_bytes`, whose end is known by their tail.
+-- `answer_bytes`: their bytes are always known, their tokens where the tail tells them. Cut ones
+-- whose tail does not say how they ended (`truncated_capture`) are what pairs are excluded for.
 SELECT
     toString(arm) AS name,
     truncated_bytes > 0 AS cut,
@@ -10,6 +11,6 @@ SELECT
 FROM exchanges FINAL
 WHERE experiment = {experiment:String}
     AND config_hash = {config_hash:String}
-    AND ifNull(failure, 1) = 0
+    AND (ifNull(failure, 1) = 0 OR outcome = 'truncated_capture')
 GROUP BY name, cut
 ORDER BY name, cut

@@ -48,8 +48,8 @@ def _lengths(answered: Mapping[str, Tree]) -> list[str]:
     if not rows:
         return []
     said = (
-        "Answers longer than `limits.answer_bytes` were cut: their end is known, their text is "
-        "not. Times and outputs are those of the shorter ones:"
+        "Answers longer than `limits.answer_bytes` were cut: how long they are is known, what they "
+        "say is not, nor always how they ended. Times and outputs are those of the shorter ones:"
     )
     head = ("arm", "answers that were", "count", "bytes, median", "bytes, mean", "tokens, mean")
     return [said, "", *table(head, rows)]

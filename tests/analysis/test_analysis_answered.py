@@ -45,6 +45,22 @@ def test_lengths_of_what_was_cut_and_what_was_kept(world):
     assert report(world.client, settings)["answered"]["fp8"]["lengths"]["cut"]["answers"] == 2
 
 
+def test_what_was_cut_before_its_end_counts_among_the_cut(world):
+    """An answer without a stream has no end in its tail: it is the one that pairs lack most."""
+    settings = world.settings(control=None)
+    unknown_end = {"outcome": "truncated_capture", "failure": None, "output_tokens": None}
+    for i in range(6):
+        cut = {"captured_bytes": 1000, "truncated_bytes": 19_000, **unknown_end}
+        kept = {"captured_bytes": 500, "truncated_bytes": 0, "output_tokens": 20}
+        world.exchange(i, f"p{i}", "fp8", **(cut if i < 2 else kept))
+    world.store()
+    lengths = answered(world.client, settings)["fp8"]["lengths"]
+    assert lengths["cut"]["answers"] == 2
+    assert lengths["cut"]["bytes_mean"] == 20_000
+    assert lengths["cut"]["output_tokens_mean"] is None
+    assert lengths["kept"]["answers"] == 4
+
+
 def test_an_experiment_that_nobody_knows_is_named(world):
     """With those that there are; one that has counters but no verdict is said to have none."""
     world.count(1, "fp8", "sampled", 1)
