@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis.bounds import harm_margin
 from analysis.compare.sample import Sample
+from analysis.harm import harm_margin
 from analysis.metrics import Metric, quantile_of
 from analysis.policy import Policy
 from analysis.statistics.attempts import attempt_share

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from analysis.bounds import Bounds, bounds, edges, harm_margin
+from analysis.bounds import Bounds, bounds
 from analysis.compare.sample import Sample
+from analysis.harm import edges, harm_margin
 from analysis.metrics import Metric
 from analysis.policy import Policy
 from analysis.scale import change, delta, ends, interval, unit

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.bounds import Bounds, Edges, bounds, edges, noise_floor, remaining
+from analysis.bounds import Bounds, bounds
 from analysis.case import Evidence
 from analysis.compare.sample import Sample
+from analysis.harm import Edges, edges
 from analysis.metrics import Metric
+from analysis.outlook import noise_floor, remaining
 from analysis.policy import Gated, Policy
 from analysis.preconditions import FAILURES
 from analysis.scale import change, delta, unit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from analysis.bounds import Bounds, side
+from analysis.bounds import Bounds
+from analysis.harm import side
 from analysis.metrics import Metric
 
 

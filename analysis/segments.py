@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.bounds import edges, log_evidence, side
+from analysis.bounds import log_evidence
 from analysis.compare.sample import Sample
+from analysis.harm import edges, side
 from analysis.judge import Judgement
 from analysis.policy import Policy
 from analysis.scale import change, delta, unit

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from analysis.bounds import Bounds, side
+from analysis.bounds import Bounds
 from analysis.compare.sample import Sample
+from analysis.harm import side
 from analysis.metrics import Metric
 from analysis.scale import change, delta, ends, interval, unit
 from analysis.statistics.outages import Outage

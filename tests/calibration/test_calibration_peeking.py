@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.bounds import bounds, edges
+from analysis.bounds import bounds
 from analysis.compare.arrays import Arranged, mean_sample, quantile_sample, share_sample
+from analysis.harm import edges
 from analysis.metrics import split
 from analysis.statistics.outages import LEVEL_SHARE
 from bench.calibration.peeking import mean_looks, quantile_looks, share_looks
