@@ -22,7 +22,7 @@ STARTED = "comparison_started"
 WARM = "warm_up_ended"
 FOREVER_NS = 2**63 - 1
 SET_BACK_NS = 3600 * 10**9
-"""A warm-up that ended so long after what is looked at now was stamped before a clock was set back."""
+"""A warm-up that ended so long after what is looked at was stamped before a clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from analysis.waivers import Waiver, active, waive
 from analysis.workers import standing
 from analysis.written import written
 
-from .world import T0
+from .world import POLICY, T0
 
 S = 10**9
 HOURS = 3 * 3600
@@ -204,6 +204,25 @@ def test_a_waiver_is_taken_back_after_it(world):
     assert active(world.client, world.experiment, "fp8", T0)
     waive(world.client, world.experiment, "fp8", replace(said, until_ns=T0 - S), T0)
     assert not active(world.client, world.experiment, "fp8", T0)
+
+
+def test_a_warm_up_that_ended_before_it(world):
+    """A machine that starts with a clock hours ahead: not all that arrives in those hours is warm-up,
+    but as many pairs as ever; and the end stays where it is from then on."""
+    settings = world.settings(control=None, policy={**POLICY, "warm_up": {"pairs": 50}})
+    world.traffic(10, 20, {"fp8": {}}, first=HOURS)
+    world.store()
+    world.heard(HOURS + 11, HOURS + 11)
+    memory = look(world.client, settings, Memory(), T0 + (HOURS + 12) * S)
+    world.traffic(10, 20, {"fp8": {}}, seed=2)
+    world.store()
+    world.heard(11, 11, sequence=10**9)
+    memory = look(world.client, settings, memory, T0 + 12 * S)
+    assert written(world.client, settings, "fp8").part["pairs"]["complete"] == 150 + 150
+    world.heard(13, None, sequence=10**9 + 1)
+    look(world.client, settings, memory, T0 + 14 * S, whole=True)
+    part = written(world.client, settings, "fp8").part
+    assert (part["pairs"]["complete"], part["pairs"]["excluded"]) == (300, 100)
 
 
 @pytest.mark.parametrize("by_s", [HOURS, -HOURS])
