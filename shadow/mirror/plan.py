@@ -101,20 +101,20 @@ class Plan(Intake):
         self._mirror.ledger.add(PRIMARY, "dropped", reason)
         self._forget()
 
-    def never_reached(self) -> None:
-        """The whole request came and no connection to the primary could be had."""
+    def never_reached(self, reason: str) -> None:
+        """The whole request came, and the primary's connection did not: why the arms have no copy."""
         if self.settled:  # a retry's connection failed: the arms have had their copy
             self.primary_ended()
             return
         self._replica = None
         if self._counted:  # tapped: the arms waited for the replica
             self._waits, self.settled = False, True
-            self.give_up("primary_unreachable")
+            self.give_up(reason)
             self.primary_ended()
             return
         meant = self._mirror.books.meant(self._arms, self.request.pair_id)
         if not meant:
-            self.drop("primary_unreachable")
+            self.drop(reason)
             return
         self.settled = self._counted = True
         if self._off:
@@ -122,6 +122,6 @@ class Plan(Intake):
         else:
             self._mirror.books.sampled(meant)
             for arm in meant:
-                self._mirror.ledger.add(arm.name, "dropped", "primary_unreachable")
+                self._mirror.ledger.add(arm.name, "dropped", reason)
         self._started = []
         self.primary_ended()

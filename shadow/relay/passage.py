@@ -27,10 +27,16 @@ class Passage(Upload):
     def client_left(self) -> None:
         """It closed or reset inside the passage: the primary learns of it at once."""
         self._relay.totals.client_disconnected += 1
+        early = self.connection is None
         self._leave()
         plan, whole = self._plan, self._upload is None
         self._over(whole=True, publish=False)
-        if plan is not None:
+        if plan is None:
+            return
+        if early and whole and not plan.settled:
+            plan.capture.end(monotonic_ns(), "client_disconnected", "it left before the connection")
+            self._relay.gone_early(plan)
+        else:
             self._relay.client_gone(plan, whole=whole and plan.settled)
 
     def client_has_room(self) -> None:

@@ -5,6 +5,7 @@ Rule: no exception of the mirror reaches a client. Each call into a plan goes th
 
 from __future__ import annotations
 
+from functools import partial
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Final
 
@@ -140,7 +141,12 @@ class Relay:
 
     def never_reached(self, plan: Plan, *, whole: bool) -> None:
         """No connection to the primary, whether or not the request came whole."""
-        self._unless_partial(plan, plan.never_reached, whole=whole, reason="primary_unreachable")
+        reason = "primary_unreachable"
+        self._unless_partial(plan, partial(plan.never_reached, reason), whole=whole, reason=reason)
+
+    def gone_early(self, plan: Plan) -> None:
+        """The client left when its whole request had come, and the primary was still connected to."""
+        self._unless_partial(plan, partial(plan.never_reached, "request_incomplete"), whole=True)
 
     def dropped(self, plan: Plan) -> None:
         """The client's request never came whole."""
