@@ -3,6 +3,7 @@
 Rules:
 1. The tombstone is written first: what a collector stores from then on is judged by it.
 2. It holds for records that had arrived by then; later requests of the same subject are new ones.
+   What the store holds had arrived, though a clock that was set back since has stamped it later.
 3. A forgotten exchange leaves a row of its sequence number and times of arrival, without measures,
    so that the books balance: it is neither lost nor late, its pairs have an unknown outcome.
 4. Every step can be done again.
@@ -89,6 +90,12 @@ _WITHOUT_MEASURES = """
 """
 
 
+_NEWEST = tuple(
+    f"SELECT toUnixTimestamp64Nano(max(arrived_at)) FROM {table} WHERE subject = {{subject:String}}"  # noqa: S608 names of ours
+    for table in ("bodies", "exchanges")
+)
+
+
 @dataclass(frozen=True)
 class Purged:
     """How far a subject is forgotten: arrivals (UTC, ns) whose texts, whose measures are."""
@@ -124,6 +131,20 @@ def purge(
     with store_errors():
         client.insert("purges", [[subject, at_ns, int(measures)]], column_names=columns)
     return erase(client, subject, Purged(at_ns, at_ns if measures else 0), cluster)
+
+
+def newest_arrival(client: Client, subject: str) -> int:
+    """The last arrival of the subject that the store holds (UTC, ns); 0: none. It may lie ahead of
+    the clock that says what has arrived by now, where that was set back.
+
+    Raises:
+        StoreUnavailable, StoreRefused: as `store_errors` says.
+    """
+    parameters = {"subject": subject}
+    with store_errors():
+        return max(
+            int(client.query(each, parameters=parameters).result_rows[0][0]) for each in _NEWEST
+        )
 
 
 def purges(client: Client) -> dict[str, Purged]:

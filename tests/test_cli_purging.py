@@ -72,6 +72,19 @@ def test_a_person_is_forgotten_by_the_headers_value(config, folder, capsys, more
     assert left(folder, "exchanges") == (["p2"] if more else ["p1", "p2"])
 
 
+@pytest.mark.parametrize("more", [[], ["--all"]])
+def test_what_was_stamped_before_the_clock_was_set_back_goes_too(
+    config, folder, capsys, monkeypatch, more
+):
+    """It had arrived, whatever the clock says now; others' rows stay."""
+    past_ns = time.time_ns() - 5 * 3600 * 10**9
+    monkeypatch.setattr("shadow.cli.purging.time.time_ns", lambda: past_ns)
+    assert run(["purge", "-c", str(config), "--subject", "jörg", *more]) == 0
+    assert ": 1 texts, 0 dead letters" in capsys.readouterr().out
+    assert left(folder, "bodies") == ["p2"]
+    assert left(folder, "exchanges") == (["p2"] if more else ["p1", "p2"])
+
+
 def test_mistakes_are_one_line(config, capsys):
     """No subject configured; a salt written out; nothing there to purge in."""
     tree = yaml.safe_load(config.read_text())

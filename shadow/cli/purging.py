@@ -18,6 +18,7 @@ def purge(config: Config, value: str, *, measures: bool) -> int:
     Raises:
         ConfigError: no header is configured, or the store cannot be reached.
     """
+    from collector.purge import newest_arrival
     from collector.purge import purge as forget
     from collector.store_errors import StoreError
 
@@ -28,7 +29,8 @@ def purge(config: Config, value: str, *, measures: bool) -> int:
     cluster = store_settings(config).cluster
     try:
         with store(config) as client:
-            found = forget(client, subject, time.time_ns(), measures=measures, cluster=cluster)
+            until_ns = max(time.time_ns(), newest_arrival(client, subject))
+            found = forget(client, subject, until_ns, measures=measures, cluster=cluster)
     except StoreError as error:
         raise ConfigError(f"store: not all is purged, do it again: {error}") from None
     click.echo(
