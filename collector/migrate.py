@@ -124,7 +124,10 @@ def _pending(client: Client, migrations: Sequence[Migration]) -> list[Migration]
     rows = client.query("SELECT name, checksum FROM migrations FINAL ORDER BY name").result_rows
     applied: dict[str, str] = {str(row[0]): str(row[1]) for row in rows}
     if gone := applied.keys() - {migration.name for migration in migrations}:
-        raise MigrationError(f"{min(gone)}: was applied and is not among the files")
+        raise MigrationError(
+            f"{min(gone)}: was applied and is not among the files: a newer shadow made these "
+            "tables; run that one, or see docs/operations.md, Back to an older version"
+        )
     for migration in migrations:
         if applied.get(migration.name, migration.checksum) != migration.checksum:
             raise MigrationError(f"{migration.name}: was applied and has changed since")
