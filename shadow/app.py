@@ -62,7 +62,7 @@ class Proxy:
         )
         self._tap: Tap | None = None
         if config.attach == "tap":
-            self._tap = Tap(config.primary, self.relay)
+            self._tap = Tap(config.primary, self.relay, config.workers)
             self.relay.carry = self._tap.tapped
         elif needed(config.primary):
             self.relay.forwarding = Forwarding(config.primary, pool.authority)

@@ -172,6 +172,7 @@ def test_config_says_what_each_worker_gives(tmp_path):
     done = shadow("config", "-c", path)
     assert done.returncode == 0, done.stderr
     assert "# each of 4 workers gives arms.fp8: requests_per_s 1.25\n" in done.stdout
+    assert "# each of 4 workers gives arms.fp8: concurrency 50\n" in done.stdout
     assert "# each of 4 workers gives arms.fp8: tokens_per_day 250000\n" in done.stdout
     assert yaml.safe_load(done.stdout)["arms"]["fp8"]["limits"]["tokens_per_day"] == 1000000
 

@@ -124,6 +124,14 @@ def test_the_readme_sample_loads(tmp_path):
         ("admin: {control: '127.0.0.1:8123'}", "store.listen: 127.0.0.1:8123 is taken by admin.c"),
         ("admin: {collector: 'localhost:9091'}", "admin.collector: localhost:9091 is taken by"),
         ("workers: 3\nadmin: {analysis: '127.0.0.1:9093'}", "admin.analysis: 127.0.0.1:9093 is"),
+        (
+            "arms: {fp8: {role: candidate, url: 'http://c', sample: 1, concurrency: 2}}\nworkers: 3",
+            "arms.fp8.concurrency: 2 is less than one for each of 3 workers",
+        ),
+        (
+            "attach: tap\nprimary: {url: 'http://e', concurrency: 2}\nworkers: 3",
+            "primary.concurrency: 2 is less than one for each of 3 workers",
+        ),
         ("state: ./d", "store.embedded: d is the folder of state"),
         ("primary: {url: 'http://localhost:8080'}", "primary.url: http://localhost:8080 is where"),
         ("listen: '0.0.0.0:80'\nprimary: {url: 'http://127.0.0.1'}", "primary.url: http://127.0"),

@@ -49,7 +49,7 @@ class Admission:
 
     def __init__(self, settings: Settings, workers: int, purse: Purse | None) -> None:
         rate = settings.limits.requests_per_s
-        self.concurrency = settings.concurrency
+        self.concurrency = settings.concurrency // workers
         self.breaker = None if settings.breaker == "off" else Breaker(settings.breaker)
         self._bucket = None if rate is None else Bucket(rate / workers)
         self._purse = purse

@@ -49,8 +49,10 @@ def examine(config: Config) -> None:
 
 def _parts(config: Config) -> Iterator[str]:
     """What each worker may give an arm of its limits."""
+    several = f"each of {config.workers} workers gives"
     for name, arm in config.arms.items():
-        limits = arm.limits.model_dump(exclude_none=True)
-        for key, value in limits.items():
-            part = f"{value / config.workers:.6g}"
-            yield f"each of {config.workers} workers gives arms.{name}: {key} {part}"
+        yield f"{several} arms.{name}: concurrency {arm.concurrency // config.workers}"
+        for key, value in arm.limits.model_dump(exclude_none=True).items():
+            yield f"{several} arms.{name}: {key} {value / config.workers:.6g}"
+    if config.attach == "tap":
+        yield f"{several} primary: concurrency {config.primary.concurrency // config.workers}"

@@ -43,6 +43,7 @@ def consistent(config: Config, *, one_machine: bool = False) -> None:
         *_loops(config),
         *_bounds(config),
         *_ages(config),
+        *_parts(config),
     ):
         raise ValueError(said)
 
@@ -112,6 +113,17 @@ def _ages(config: Config) -> Iterator[str]:
             f"retention.measures: {show_duration(kept_s)} is shorter than stop_at.hours, {hours:g}:"
             " answers would leave the store before they are judged"
         )
+
+
+def _parts(config: Config) -> Iterator[str]:
+    """Each worker has its part of what an arm may have open, and none has less than one."""
+    bounds = {f"arms.{name}": arm.concurrency for name, arm in config.arms.items()}
+    if config.attach == "tap":
+        bounds["primary"] = config.primary.concurrency
+    for name, bound in bounds.items():
+        if bound < config.workers:
+            few = f"{bound} is less than one for each of {config.workers} workers"
+            yield f"{name}.concurrency: {few}"
 
 
 def _bounds(config: Config) -> Iterator[str]:

@@ -106,7 +106,7 @@ class Arm(Upstream):
     deadline: SomeTime = 120.0
     """Over the wait in the proxy plus the whole stream."""
     concurrency: int = Field(default=200, ge=1)
-    """Open requests of this arm alone; one more is dropped and counted."""
+    """Open requests of this arm alone, of all workers; one more is dropped and counted."""
     start: Literal["with_primary", "after_primary"] = "with_primary"
     """When it gets its copy: at once, or when the primary's answer has ended."""
     breaker: BreakerOrOff = Breaker()

@@ -32,7 +32,7 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Tap:
     """The baseline replica: how its requests are made, and those that are open."""
 
-    def __init__(self, settings: Primary, relay: Relay) -> None:
+    def __init__(self, settings: Primary, relay: Relay, workers: int = 1) -> None:
         pool = relay.pool
         self.relay = relay
         self.headers = ArmHeaders(PRIMARY, pool.authority, pool.prefix, settings.headers)
@@ -40,7 +40,7 @@ class Tap:
         """In the order of their starts, which is the order of their deadlines."""
         self.asked = 0
         """Those of them that the replica was asked for; the others' bodies are looked at."""
-        self._concurrency = settings.concurrency
+        self._concurrency = settings.concurrency // workers
         self._deadline_ns = int(settings.deadline * 1e9)
 
     def tapped(self, client: Downstream, relay: Relay, head: RequestHead, now: int) -> Tapped:

@@ -147,6 +147,29 @@ async def test_what_the_rate_refuses_is_dropped_and_counted():
         assert stage.ledger.balanced("fp8")
 
 
+@in_loop
+async def test_each_worker_has_its_part_of_an_arm_s_concurrency():
+    """Four open requests of all: two here, one arm's alone; the third is dropped and counted."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(hang) as candidate,
+        upstream(answering(OK)) as control,
+        proxy(
+            primary.url,
+            {"fp8": {"url": candidate.url, "concurrency": 4}, "control": control.url},
+            workers=2,
+        ) as stage,
+        client(stage.port) as user,
+    ):
+        for _ in range(3):
+            await user.write(CHAT)
+            assert await user.exactly(len(OK)) == OK
+        await until(lambda: ("fp8", "dropped", "concurrency") in stage.ledger.counts)
+        await until(lambda: len(candidate.connections) == 2)
+        assert stage.ledger.counts["fp8", "dropped", "concurrency"] == 1
+        await until(lambda: stage.ledger.counts.get(("control", "captured", "")) == 3)
+
+
 # a day's budget
 
 
