@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from analysis.look import Newest
-from analysis.service import Status as AnalysisStatus
+from analysis.status import Status as AnalysisStatus
 from collector.status import Status
 from shadow.cli.health import analysis_health, collector_health
 from shadow.cli.serving import serving

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from analysis.look import Newest
-    from analysis.service import Status as AnalysisStatus
+    from analysis.status import Status as AnalysisStatus
     from collector.status import Status as CollectorStatus
 
 VERDICTS = ("promote", "hold", "reject")

@@ -63,7 +63,8 @@ def analyze(config: Config) -> int:
     """
     files_usable(config, "store")
     from analysis.api import api
-    from analysis.service import Status, run
+    from analysis.service import run
+    from analysis.status import Status
     from analysis.stopping import stopper
     from collector.store_errors import translated
     from shadow.cli.analysis import analysis_settings

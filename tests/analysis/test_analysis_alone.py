@@ -12,7 +12,8 @@ from analysis.answers import report, stored
 from analysis.gate import NO_CANDIDATE, gate
 from analysis.look import Memory, look
 from analysis.report import markdown
-from analysis.service import Status, run
+from analysis.service import run
+from analysis.status import Status
 from analysis.stopping import ended
 from analysis.verdicts import samples_against_primary
 

@@ -127,7 +127,7 @@ def test_the_service_is_patient_after_it(monkeypatch, capsys):
         waits = Progress({"a": boot("a", NOW)}, {"a": 1}, {"a": NOW}, {"a": 2})
         return replace(memory, progress=waits, ended=True)
 
-    monkeypatch.setattr("analysis.service.look", looked)
+    monkeypatch.setattr("analysis.looking.look", looked)
     monkeypatch.setattr("analysis.service.time.sleep", rests.append)
     with suppress(AttributeError):
         run(Settings("e", "c1", ("fp8",), {"fp8": "x"}), lambda: None, Stop())

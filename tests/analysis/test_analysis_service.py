@@ -133,7 +133,7 @@ def test_an_unchanged_verdict_is_written_once(world):
 
 def test_the_loop_waits_for_a_store_and_ends_when_told(world, monkeypatch):
     """Refused connections are waited out; told to end, it looks once more and returns 0 at once."""
-    monkeypatch.setattr("analysis.service.BACKOFF_S", (0.01,))
+    monkeypatch.setattr("analysis.looking.BACKOFF_S", (0.01,))
     settings, stop, tries = world.settings(control=None), threading.Event(), []
     world.exchange(0.1, "p1", "primary")
     world.exchange(0.1, "p1", "fp8")
@@ -176,7 +176,7 @@ def test_the_last_look_waits_for_the_last_records(world):
 
 def test_a_store_that_keeps_refusing_ends_the_process(world, monkeypatch):
     """A bad statement is not retried for ever: exit 75, and a supervisor starts it again."""
-    monkeypatch.setattr("analysis.service.BACKOFF_S", (0.001,))
+    monkeypatch.setattr("analysis.looking.BACKOFF_S", (0.001,))
 
     class Refusing(Borrowed):
         def query(self, *_, **__):
@@ -187,7 +187,7 @@ def test_a_store_that_keeps_refusing_ends_the_process(world, monkeypatch):
 
 def test_missing_tables_are_waited_for(world, monkeypatch):
     """Before the collector has made its tables: no refusal, it waits."""
-    monkeypatch.setattr("analysis.service.BACKOFF_S", (0.001,))
+    monkeypatch.setattr("analysis.looking.BACKOFF_S", (0.001,))
     stop, asked = threading.Event(), []
 
     class Early(Borrowed):
