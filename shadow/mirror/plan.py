@@ -102,7 +102,7 @@ class Plan(Intake):
         self._forget()
 
     def never_reached(self, reason: str) -> None:
-        """The whole request came, and the primary's connection did not: why the arms have no copy."""
+        """It came whole and the primary's connection did not: why the arms have no copy."""
         if self.settled:  # a retry's connection failed: the arms have had their copy
             self.primary_ended()
             return

@@ -145,7 +145,7 @@ class Relay:
         self._unless_partial(plan, partial(plan.never_reached, reason), whole=whole, reason=reason)
 
     def gone_early(self, plan: Plan) -> None:
-        """The client left when its whole request had come, and the primary was still connected to."""
+        """Its whole request had come when the client left, and the primary's connection had not."""
         self._unless_partial(plan, partial(plan.never_reached, "request_incomplete"), whole=True)
 
     def dropped(self, plan: Plan) -> None:
