@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from analysis.case import Evidence
+from analysis.gated import Gated
 from analysis.metrics import FAMILIES, Family
 from analysis.missing import nothing
-from analysis.policy import Gated, Policy
+from analysis.policy import Policy
 from analysis.preconditions import FAILURES, preconditions, warnings
 from analysis.reading import Reading, State, read
 from analysis.waivers import Waiver

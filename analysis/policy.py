@@ -7,35 +7,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
-from analysis.amounts import Duration, Goal, Margin, Slack, fraction
-from analysis.metrics import FAMILIES, STATISTICS, Family, Kind, Metric, metrics, split
+from analysis.amounts import Duration, Slack, fraction
+from analysis.gated import Gated, Part, check, resolved
+from analysis.metrics import Metric, split
 
 SEGMENTS = ("model", "route", "streamed", "prompt_tokens", "output_tokens", "cached")
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class Alpha(_Model):
+class Alpha(Part):
     """Error levels: a wrong reject over all gated metrics together, a wrong promote."""
 
     reject: float = Field(default=0.05, gt=0, lt=0.5)
     promote: float = Field(default=0.05, gt=0, lt=0.5)
 
 
-class Blocks(_Model):
+class Blocks(Part):
     """How windows become blocks: by time, merged to `min_pairs`, or by count of pairs."""
 
     by: Literal["time", "count"] = "time"
@@ -65,37 +55,13 @@ class Blocks(_Model):
         return 1 if self.by == "count" or self.every < 60 else 60
 
 
-class WarmUp(_Model):
+class WarmUp(Part):
     """What is left out at a comparison's start: its first pairs."""
 
     pairs: int = Field(default=200, ge=0)
 
 
-class Gated(_Model):
-    """One gated METRIC.STATISTIC."""
-
-    margin: Margin
-    goal: Goal = "not_worse"
-    """Or `improve BY`: it passes only where it is better by that much at least."""
-    critical: bool = True
-    """Its fail rejects; a fail of a metric that is not critical holds."""
-    direction: Literal["lower", "higher"] | None = None
-    """Which side is better; stated for one's own metrics alone, and where neither side is."""
-    family: Family | None = None
-    """Of one's own metrics."""
-
-    @property
-    def margin_fraction(self) -> float:
-        """5% -> 0.05; 0.5pp -> 0.005."""
-        return fraction(self.margin)
-
-    @property
-    def improve_fraction(self) -> float | None:
-        """`improve 10%` -> 0.1; None for not_worse."""
-        return None if self.goal == "not_worse" else fraction(self.goal.split()[1])
-
-
-class Tap(_Model):
+class Tap(Part):
     """What should come by."""
 
     expected: float = Field(default=1.0, gt=0, le=1)
@@ -114,7 +80,7 @@ def _default_metrics() -> dict[str, Gated]:
     return {name: Gated(margin=margin) for name, margin in margins.items()}
 
 
-class Policy(_Model):
+class Policy(Part):
     """policy.yaml. Without a file the defaults judge."""
 
     alpha: Alpha = Alpha()
@@ -148,14 +114,7 @@ class Policy(_Model):
     @classmethod
     def _known(cls, value: dict[str, Gated]) -> dict[str, Gated]:
         for name, gated in value.items():
-            metric, _ = _resolved(name, gated)
-            if metric.better == "either":
-                raise ValueError(f"{name}: it has no better side; state direction: lower or higher")
-            wanted = "pp" if metric.kind == "share" else "%"
-            amounts = [gated.margin, *gated.goal.split()[1:]]
-            for amount in amounts:
-                if not amount.endswith(wanted):
-                    raise ValueError(f"{name}: its margin is in {wanted}, not {amount}")
+            check(name, gated)
         return value
 
     def metric_of(self, name: str) -> tuple[Metric, str]:
@@ -165,28 +124,7 @@ class Policy(_Model):
             ValueError: as `analysis.metrics.split`.
         """
         gated = self.metrics.get(name)
-        return split(name) if gated is None else _resolved(name, gated)
-
-
-def _resolved(name: str, gated: Gated) -> tuple[Metric, str]:
-    word, _, statistic = name.rpartition(".")
-    if word in metrics():
-        metric, statistic = split(name)
-        if gated.family or (gated.direction and metric.better != "either"):
-            raise ValueError(f"{name}: direction and family belong to one's own metrics")
-        return replace(metric, better=gated.direction or metric.better), statistic
-    if gated.direction is None or gated.family is None:
-        more = f"one's own states direction (lower, higher) and family ({', '.join(FAMILIES)})"
-        raise ValueError(f"{name}: there is no such metric; docs/metrics.md lists them; {more}")
-    kinds: tuple[Kind, ...] = ("time", "share")
-    kind = next((kind for kind in kinds if statistic in STATISTICS[kind]), None)
-    if not word or kind is None:
-        raise ValueError(
-            f"{name}: one's own metric has the statistics p50, p90, p95, p99, mean, rate"
-        )
-    own = "one's own; a ratio of values, or 0 and 1 for a rate"
-    unit = "share" if kind == "share" else ""
-    return Metric(word, unit, kind, gated.direction, gated.family, own, "null", "-"), statistic
+        return split(name) if gated is None else resolved(name, gated)
 
 
 def policy_hash(policy: Policy) -> str:

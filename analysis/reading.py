@@ -10,10 +10,11 @@ from typing import Literal
 from analysis.bounds import Bounds, bounds
 from analysis.case import Evidence
 from analysis.compare.sample import Sample
+from analysis.gated import Gated
 from analysis.harm import Edges, edges
 from analysis.metrics import Metric
 from analysis.outlook import noise_floor, remaining
-from analysis.policy import Gated, Policy
+from analysis.policy import Policy
 from analysis.preconditions import FAILURES
 from analysis.scale import change, delta, unit
 from analysis.sentence import Facts, sentence
