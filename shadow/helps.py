@@ -24,6 +24,7 @@ HELPS = {
     "shadow_queue_limit_bytes": "What may wait: limits.queue_bytes.",
     "shadow_publisher_ready": "1 while the stream takes records.",
     "shadow_low_water_age_ms": "Age of the oldest request whose records may still come.",
+    "shadow_loop_tasks": "Tasks of the proxy's loop now, the one that answers this among them.",
     "shadow_stream_bytes": "What this worker's files of the embedded log hold.",
     "shadow_stream_expired_unread_total": "Records deleted by age before they were read.",
     "shadow_spooled_records": "Records that wait on this machine's disk, or for shadow measure.",

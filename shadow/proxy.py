@@ -98,6 +98,7 @@ async def _serve(
         **stream.figures(),
         **_redactions(veil),
         "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger),
+        "shadow_loop_tasks": lambda: len(asyncio.all_tasks()),
     }
     proxy = Proxy(config, Ports(ledger, publisher, totals, veil=veil))
     mirror = proxy.mirror
