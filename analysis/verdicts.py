@@ -20,7 +20,7 @@ from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
 from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
 from analysis.recent import recent
-from analysis.report.document import candidate_part
+from analysis.report.candidate_part import candidate_part
 from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.waivers import active

@@ -23,7 +23,8 @@ from analysis.pair_file.samples import (
     tokens_per_s_by,
 )
 from analysis.policy import Policy
-from analysis.report.document import candidate_part, document
+from analysis.report.candidate_part import candidate_part
+from analysis.report.document import document
 from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.verdicts import REPORTED

@@ -14,7 +14,7 @@ from analysis.judge import judge
 from analysis.policy import Policy
 from analysis.report import document, markdown
 from analysis.report.candidate import segments
-from analysis.report.document import candidate_part
+from analysis.report.candidate_part import candidate_part
 from analysis.settings import Settings
 from analysis.words import plain
 

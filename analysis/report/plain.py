@@ -1,0 +1,16 @@
+"""Values as JSON has them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+
+def finite(value: float | None) -> float | None:
+    """The value; None for NaN and Infinity, which JSON does not know."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def moment(seconds: int | None) -> str | None:
+    """Seconds since 1970 in ISO 8601, UTC."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
