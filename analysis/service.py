@@ -68,7 +68,7 @@ def run(
     patience, clock = _Patience(stop, settle_s), WallClock()
     while True:
         if moved_s := clock.set_by_s():
-            log.warning("the clock was set: arrivals before and after it", by_s=round(moved_s, 1))
+            log.warning("the clock was set", by_s=round(moved_s, 1))
             looking.clock_was_set()
             patience.rest(NEWS_S)
         last = stop.is_set()
