@@ -141,6 +141,7 @@ PROMISES: dict[str, list[str]] = {
     ],
     "each upstream refreshes its own addresses every 30 s, the last good ones serve meanwhile": [
         "relay/addresses: test_rotation_and_refresh",
+        "config_numbers: test_what_nobody_configures",
         "relay/addresses: test_an_unknown_name_is_tried_again_soon",
     ],
     # An arm's request is built, not relayed
@@ -272,6 +273,7 @@ PROMISES: dict[str, list[str]] = {
     ],
     "hop-by-hop by RFC 9110": [f"{F}: test_hop_by_hop_fields_stay_on_their_hop"],
     "upstream idle time-out 4 s by default": [
+        "config_numbers: test_what_holds_without_being_configured",
         f"{E}: test_idle_connections_end_after_their_time",
         f"{W}: test_an_engine_that_closes_idle_connections_costs_nobody_an_answer",
     ],
