@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from analysis.accounting import Account
@@ -16,6 +15,7 @@ from analysis.elsewhere import elsewhere, told
 from analysis.engines import identified
 from analysis.evidence import Rewritten
 from analysis.gate import SKEW_S
+from analysis.moments import shown
 from analysis.report import document
 from analysis.settings import Settings
 from analysis.verdicts import Judged, judge_now
@@ -107,7 +107,7 @@ def as_it_stands(
         missed: what came since and was not judged, in words.
     """
     judged_ns = judged_at_ns(written_part, at_ns)
-    part = {**written_part, JUDGED_AT: _time(judged_ns)}
+    part = {**written_part, JUDGED_AT: shown(judged_ns)}
     ended, missed = expired(part, now_ns), missed or _set_back(judged_ns, now_ns)
     if part["verdict"] != "promote" or not (ended or missed):
         return part
@@ -121,10 +121,6 @@ def _set_back(judged_ns: int, now_ns: int) -> str:
     if ahead_s <= SKEW_S:
         return ""
     return f"this was judged {ahead_s} s in the future: a clock was set back since, or is wrong"
-
-
-def _time(at_ns: int) -> str:
-    return datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
 def waive(client: Client, settings: Settings, candidate: str, waiver: Waiver) -> Judged:

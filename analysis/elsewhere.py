@@ -5,9 +5,9 @@ read its configuration and policy at its start, and a change of either is a new 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from analysis.moments import shown
 from analysis.queries import sql
 from analysis.settings import Settings
 
@@ -49,8 +49,8 @@ def _other(
     )
     if now_ns - at_ns < RUNS_NS:
         return f"the running analysis has another {what}: restart it"
-    at = datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="seconds")
-    return f"the last verdict, of {at}, has another {what}: start the analysis with this file"
+    last = f"the last verdict, of {shown(at_ns)}"
+    return f"{last}, has another {what}: start the analysis with this file"
 
 
 def told(part: Mapping[str, Any], why: str | None) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from analysis.moments import instant
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -34,6 +35,5 @@ def append(
         now_ns: when (UTC).
         comparison: whose it is, where it is one comparison's.
     """
-    at = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    row = [at, experiment, kind, comparison, arm, json.dumps(detail)]
+    row = [instant(now_ns), experiment, kind, comparison, arm, json.dumps(detail)]
     client.insert("events", [row], column_names=COLUMNS)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from analysis.case import Evidence
 from analysis.gated import Gated
 from analysis.metrics import FAMILIES, Family
 from analysis.missing import nothing
+from analysis.moments import shown
 from analysis.policy import Policy
 from analysis.preconditions import FAILURES, preconditions, warnings
 from analysis.reading import Reading, State, read
@@ -120,5 +120,4 @@ def _when(reason: str, at_ns: int | None) -> str:
     """The reason of an earlier reject: its figures are of then, others stand beside it now."""
     if at_ns is None:
         return f"when it was rejected: {reason}"
-    at = datetime.fromtimestamp(at_ns // 10**9, UTC).isoformat()
-    return f"when it was rejected ({at}): {reason}"
+    return f"when it was rejected ({shown(at_ns)}): {reason}"

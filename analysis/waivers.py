@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from analysis.moments import instant, shown
 from analysis.queries import sql
 
 if TYPE_CHECKING:
@@ -28,15 +29,11 @@ class Waiver:
     @property
     def words(self) -> str:
         """`by ann until 2026-12-01T00:00:00+00:00: known, fixed next week`."""
-        return f"by {self.by} until {_time(self.until_ns)}: {self.reason}"
+        return f"by {self.by} until {shown(self.until_ns)}: {self.reason}"
 
     def part(self) -> dict[str, str]:
         """As the report has it."""
-        return {"by": self.by, "reason": self.reason, "until": _time(self.until_ns)}
-
-
-def _time(at_ns: int) -> str:
-    return datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat(timespec="seconds")
+        return {"by": self.by, "reason": self.reason, "until": shown(self.until_ns)}
 
 
 def active(client: Client, experiment: str, candidate: str, now_ns: int) -> dict[str, Waiver]:
@@ -56,13 +53,13 @@ def waive(client: Client, experiment: str, candidate: str, waiver: Waiver, now_n
     rows = client.query(sql("waived"), parameters=scope).result_rows
     at_ns = max([now_ns, *(last_ns + STEP_NS for (last_ns,) in rows)])
     row = [
-        datetime.fromtimestamp(at_ns / 1e9, UTC),
+        instant(at_ns),
         experiment,
         candidate,
         waiver.metric,
         waiver.by,
         waiver.reason,
-        datetime.fromtimestamp(waiver.until_ns / 1e9, UTC),
+        instant(waiver.until_ns),
     ]
     client.insert("waivers", [row], column_names=COLUMNS)
 

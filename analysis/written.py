@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from analysis.moments import instant, shown
 from analysis.queries import sql
 from analysis.settings import Settings
 from analysis.waivers import Waiver
@@ -100,9 +101,8 @@ def write(
     """
     rows = client.query(sql("newest"), parameters={"experiment": settings.experiment}).result_rows
     at_ns = max([now_ns, *(newest_ns + STEP_NS for _, _, newest_ns in rows)])
-    said = datetime.fromtimestamp(now_ns / 1e9, UTC).isoformat(timespec="seconds")
     row = [
-        datetime.fromtimestamp(at_ns / 1e9, UTC),
+        instant(at_ns),
         settings.experiment,
         settings.comparisons[candidate],
         candidate,
@@ -111,6 +111,6 @@ def write(
         judged.part["coverage"],
         settings.config_hash,
         settings.policy_hash,
-        json.dumps({**judged.part, JUDGED_AT: said}, allow_nan=False),
+        json.dumps({**judged.part, JUDGED_AT: shown(now_ns)}, allow_nan=False),
     ]
     client.insert("verdicts", [row], column_names=_COLUMNS)
