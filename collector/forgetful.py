@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from collector.patience import Backoff
-from collector.purge import KEPT, PURGED, Purged, erase, purges
+from collector.purge import erase
+from collector.tombstones import KEPT, PURGED, Purged, purges
 from collector.writer import Refused, Writer
 
 if TYPE_CHECKING:

@@ -16,92 +16,41 @@ from typing import TYPE_CHECKING, Any
 
 from collector.cluster import render
 from collector.store_errors import store_errors
+from collector.tombstones import KEPT, PURGED, Purged, bury
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clickhouse_connect.driver.client import Client
 
-PURGED = "purged"
-"""The outcome of an exchange whose measures were forgotten."""
-
-KEPT = (
-    "experiment", "config_hash", "arrived_at", "started_at", "pair_id", "arm", "role", "replica",
-    "probe", "attach", "worker", "boot_id", "sequence", "transport", "weight", "version",
-)  # fmt: skip
-"""What stays of such an exchange."""
-
 _PAIRS_AT_ONCE = 2000  # ids of one statement: a server takes 128 KiB a parameter
 
+# ruff: noqa: S608 every statement is made of the constants of this module
+_THEIRS = """
+    WHERE subject = {subject:String}
+        AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
+"""
+_QUOTING = " WHERE position(value, {mark:String}) > 0"
+_KEPT = ", ".join(KEPT)
+
 _HELD = {
-    "bodies": """
-        SELECT count() FROM bodies
-        WHERE subject = {subject:String}
-            AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-    """,
-    "dead_letters": "SELECT count() FROM dead_letters WHERE position(value, {mark:String}) > 0",
-    "errors": """
-        SELECT countIf(error != '') FROM exchanges
-        WHERE subject = {subject:String}
-            AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-    """,
-    "exchanges": """
-        SELECT count() FROM exchanges
-        WHERE subject = {subject:String}
-            AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-    """,
+    "bodies": "SELECT count() FROM bodies" + _THEIRS,
+    "dead_letters": "SELECT count() FROM dead_letters" + _QUOTING,
+    "errors": "SELECT countIf(error != '') FROM exchanges" + _THEIRS,
+    "exchanges": "SELECT count() FROM exchanges" + _THEIRS,
 }
 _TEXTS = (
-    """
-    ALTER TABLE bodies DELETE
-    WHERE subject = {subject:String}
-        AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-    """,
-    """
-    ALTER TABLE exchanges UPDATE error = ''
-    WHERE subject = {subject:String} AND error != ''
-        AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-    """,
-    "ALTER TABLE dead_letters DELETE WHERE position(value, {mark:String}) > 0",
+    "ALTER TABLE bodies DELETE" + _THEIRS,
+    "ALTER TABLE exchanges UPDATE error = ''" + _THEIRS + "AND error != ''",
+    "ALTER TABLE dead_letters DELETE" + _QUOTING,
 )
-_PAIRS = """
-    SELECT DISTINCT pair_id FROM exchanges
-    WHERE subject = {subject:String}
-        AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-"""
+_PAIRS = "SELECT DISTINCT pair_id FROM exchanges" + _THEIRS
 _WITHOUT_PAIRS = "ALTER TABLE pairs DELETE WHERE pair_id IN {ids:Array(String)}"
-_REMAINS = """
-    INSERT INTO exchanges
-    (
-        experiment, config_hash, arrived_at, started_at, pair_id, arm, role, replica, probe,
-        attach, worker, boot_id, sequence, transport, weight, version, outcome
-    )
-    SELECT
-        experiment, config_hash, arrived_at, started_at, pair_id, arm, role, replica, probe,
-        attach, worker, boot_id, sequence, transport, weight, version, 'purged'
-    FROM exchanges FINAL
-    WHERE subject = {subject:String}
-        AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-"""
-_WITHOUT_MEASURES = """
-    ALTER TABLE exchanges DELETE
-    WHERE subject = {subject:String}
-        AND arrived_at <= fromUnixTimestamp64Nano({until_ns:Int64}, 'UTC')
-"""
-
-
-_NEWEST = tuple(
-    f"SELECT toUnixTimestamp64Nano(max(arrived_at)) FROM {table} WHERE subject = {{subject:String}}"  # noqa: S608 names of ours
-    for table in ("bodies", "exchanges")
+_REMAINS = (
+    f"INSERT INTO exchanges ({_KEPT}, outcome) "
+    f"SELECT {_KEPT}, '{PURGED}' FROM exchanges FINAL" + _THEIRS
 )
-
-
-@dataclass(frozen=True)
-class Purged:
-    """How far a subject is forgotten: arrivals (UTC, ns) whose texts, whose measures are."""
-
-    texts_ns: int
-    measures_ns: int = 0
+_WITHOUT_MEASURES = "ALTER TABLE exchanges DELETE" + _THEIRS
 
 
 @dataclass(frozen=True)
@@ -127,38 +76,7 @@ def purge(
     Raises:
         StoreUnavailable, StoreRefused: not all is forgotten; do it again.
     """
-    columns = ["subject", "at", "measures"]
-    with store_errors():
-        client.insert("purges", [[subject, at_ns, int(measures)]], column_names=columns)
-    return erase(client, subject, Purged(at_ns, at_ns if measures else 0), cluster)
-
-
-def newest_arrival(client: Client, subject: str) -> int:
-    """The last arrival of the subject that the store holds (UTC, ns); 0: none. It may lie ahead of
-    the clock that says what has arrived by now, where that was set back.
-
-    Raises:
-        StoreUnavailable, StoreRefused: as `store_errors` says.
-    """
-    parameters = {"subject": subject}
-    with store_errors():
-        return max(
-            int(client.query(each, parameters=parameters).result_rows[0][0]) for each in _NEWEST
-        )
-
-
-def purges(client: Client) -> dict[str, Purged]:
-    """All tombstones, by subject.
-
-    Raises:
-        StoreUnavailable, StoreRefused: as `store_errors` says.
-    """
-    with store_errors():
-        rows = client.query(
-            "SELECT subject, toUnixTimestamp64Nano(max(at)), "
-            "toUnixTimestamp64Nano(maxIf(at, measures = 1)) FROM purges GROUP BY subject"
-        ).result_rows
-    return {str(subject): Purged(texts, measures) for subject, texts, measures in rows}
+    return erase(client, subject, bury(client, subject, at_ns, measures=measures), cluster)
 
 
 def held(client: Client, subject: str, purged: Purged) -> Found:

@@ -18,9 +18,9 @@ def purge(config: Config, value: str, *, measures: bool) -> int:
     Raises:
         ConfigError: no header is configured, or the store cannot be reached.
     """
-    from collector.purge import newest_arrival
     from collector.purge import purge as forget
     from collector.store_errors import StoreError
+    from collector.tombstones import newest_arrival
 
     said = config.subject
     if said is None:

@@ -12,7 +12,8 @@ from collector.collector import Collector
 from collector.dead_letters import DeadLetters
 from collector.forgetful import ForgetfulWriter
 from collector.migrate import Retention, migrate
-from collector.purge import PURGED, Found, Purged, held, mark_of, purge, purges
+from collector.purge import Found, held, mark_of, purge
+from collector.tombstones import PURGED, Purged, purges
 from shadow.exchange import encode
 from shadow.stream import Delivered
 
