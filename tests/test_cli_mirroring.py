@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,24 @@ def test_the_kill_switch_has_a_line(tmp_path):
     assert status(config, Told())[2] == f"kill switch: off ({path})"
     path.write_text("on")
     assert status(config, Told())[2] == f"kill switch: {path} says 'on'"
+
+
+def test_the_term_has_a_line_each(tmp_path):
+    """When it begins and ends, and how far away that is; after the end every arm has ended."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    begun, over = (now + timedelta(hours=hours) for hours in (-1, 3))
+    config = made(tmp_path, start_at=begun, stop_at={"time": over})
+    start, stop = status(config, Told(), AWAY)[3:5]
+    assert start == f"start_at: {begun:%Y-%m-%dT%H:%M:%SZ}, passed"
+    assert stop.startswith(f"stop_at.time: {over:%Y-%m-%dT%H:%M:%SZ}, in ")
+    ended = made(tmp_path, stop_at={"time": begun})
+    first, *_, arm = status(ended, Told(), AWAY)
+    assert (first, arm) == (
+        "mirroring: ended",
+        f"fp8: ended, stop_at.time: {begun:%Y-%m-%dT%H:%M:%SZ}",
+    )
+    early = status(made(tmp_path, start_at=over), Told(), at("not_started"))
+    assert early[0] == "mirroring: not started yet"
 
 
 def test_health_ports_are_asked(tmp_path):

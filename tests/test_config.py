@@ -141,6 +141,24 @@ def test_the_readme_sample_loads(tmp_path):
             "retention: {measures: 2h}\nstop_at: {hours: 3}",
             "retention.measures: 2h is shorter than stop_at.hours, 3: ",
         ),
+        ("start_at: tomorrow", "start_at: 'tomorrow' is not a point in time such as 2026-12-01T0"),
+        ("start_at: 2026-12-01", "start_at: '2026-12-01' is not a point in time"),
+        ("start_at: 2026-12-01T09:00:00", "start_at: '2026-12-01T09:00:00' has no offset: write"),
+        (
+            "stop_at: {time: '2026-13-01T09:00:00Z'}",
+            "stop_at.time: '2026-13-01T09:00:00Z' is not a point in time",
+        ),
+        (
+            "start_at: 2026-12-01T09:00:00Z\nstop_at: {time: '2026-12-01T10:00:00+01:00'}",
+            "start_at: 2026-12-01T09:00:00Z is not before stop_at.time, 2026-12-01T10:00:00+01:00",
+        ),
+        (
+            (
+                "{retention: {measures: 2h}, start_at: '2026-12-01T09:00:00Z',"
+                " stop_at: {time: '2026-12-01T12:00:00Z'}}"
+            ),
+            "retention.measures: 2h is shorter than from start_at to stop_at.time, 3:00:00: ",
+        ),
         ("limits: {bad_records: -1}", "limits.bad_records: "),
         ("listen: 8080", "listen: 8080 is not an address"),
         ("experiment: 'a b'", "experiment: 'a b' is not a name"),
@@ -182,6 +200,25 @@ def test_a_mistake_is_one_line_with_its_path(tmp_path, line, expected):
     message = mistake(tmp_path, changed(line))
     assert message.startswith(expected)
     assert "hunter2" not in message
+
+
+def test_a_date_that_is_none_names_its_key(tmp_path):
+    """Unquoted, YAML itself would stumble over it, and say no more than the line; so in a variable."""
+    said = "start_at: '2026-02-30T09:00:00Z' is not a point in time"
+    assert mistake(tmp_path, f"{MINIMAL}start_at: 2026-02-30T09:00:00Z\n").startswith(said)
+    moment = {"SHADOW__START_AT": "2026-02-30T09:00:00Z"}
+    assert mistake(tmp_path, MINIMAL, **moment).startswith(said)
+
+
+def test_a_term_is_read_and_shown_as_it_was_written(tmp_path):
+    """With its offset; it measures nothing, so the comparison stays the same."""
+    text = changed("start_at: 2026-12-01T09:00:00+01:00\nstop_at: {time: '2026-12-02t09:00:00z'}")
+    config = load(write(tmp_path, text), Config, {})
+    shown = masked(config, {})
+    assert shown["start_at"] == "2026-12-01T09:00:00+01:00"
+    assert shown["stop_at"]["time"] == "2026-12-02T09:00:00Z"
+    assert Config.model_validate(shown) == config
+    assert config_hash(config) == config_hash(load(write(tmp_path, MINIMAL), Config, {}))
 
 
 def test_pods_of_their_own_may_use_the_same_port(tmp_path):

@@ -12,10 +12,12 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import structlog
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from relay.raw import answering, client, in_loop, proxy, until, upstream
@@ -29,6 +31,7 @@ from shadow.steering.live import live
 from shadow.steering.reload import Refused, accepted
 from shadow.steering.switch import Switch
 from shadow.steering.switch_figures import switch_figures
+from shadow.steering.term import Term
 from shadow.steering.told import NotSteering, Told, later, told_of
 from shadow.steering.told_file import file_of
 from shadow.steering.watcher import LOOK_S
@@ -157,6 +160,78 @@ def test_an_idle_loop_is_not_watched_and_its_pause_still_ends():
         return never, one.watch is None, one.skip
 
     assert asyncio.run(idle()) == (True, True, "")
+
+
+# the term
+
+
+def moment(wall_s: float) -> datetime:
+    return datetime.fromtimestamp(wall_s, UTC)
+
+
+def test_before_its_start_and_after_its_end_nothing_is_mirrored():
+    """By the wall clock alone: set back, it means what it says then; a person's pause is stronger."""
+    one = switch()
+    one.term = Term(moment(100), moment(200))
+    seen = []
+    for wall in (0, 99.9, 100, 199.9, 200, 300, 150, 50):
+        one.tick(0, wall, 0)
+        seen.append(one.skip)
+    early, late = "not_started", "stopped"
+    assert seen == [early, early, "", "", late, late, "", early]
+    assert one.stills == {early: 2, late: 1}
+    one.hear(Told(paused=True))
+    one.tick(0, 50, 0)
+    assert one.skip == "paused"
+
+
+def test_one_arm_s_end_is_not_the_term_s():
+    """Where one has ended by its verdict and time ends all, the log says the time."""
+    one = switch("fp8", "awq")
+    one.term = Term(stop_at=moment(200))
+    one.hear(Told(stopped={"fp8": "verdict: reject"}, config_hash="c1"))
+    with structlog.testing.capture_logs() as logs:
+        one.tick(0, 200, 0)
+    assert [log["detail"] for log in logs] == ["stop_at.time: 1970-01-01T00:03:20Z"]
+
+
+@in_loop
+async def test_the_term_holds_without_an_analysis_and_can_be_moved(tmp_path):
+    """Requests are skipped by its words on every arm, the primary too; a changed file moves it."""
+    now = datetime.now(UTC)
+    early, late = now - timedelta(hours=1), now + timedelta(hours=1)
+    path = tmp_path / "shadow.yaml"
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as arm,
+        proxy(primary.url, {"fp8": arm.url}, start_at=late) as stage,
+    ):
+        said = stage.proxy.config.model_dump(mode="json", exclude_none=True)
+        said["state"] = str(tmp_path / "state")
+
+        def put(**term) -> None:
+            path.with_suffix(".new").write_text(yaml.safe_dump(said | term))
+            path.with_suffix(".new").rename(path)
+
+        put()
+        with steered(stage, tmp_path, path) as one:
+            await ask_once(stage.port)
+            put(start_at=early)
+            await until(lambda: one.skip == "")
+            await ask_once(stage.port)
+            put(start_at=early, stop_at={"time": now})
+            await until(lambda: one.skip == "stopped")
+            await ask_once(stage.port)
+            put(start_at=late, stop_at={"time": early})  # a mistake: what held goes on
+            put(start_at=early, stop_at={"time": late})
+            os.kill(os.getpid(), signal.SIGHUP)
+            await until(lambda: one.skip == "")
+        for name in ("primary", "fp8"):
+            assert stage.ledger.counts[name, "skipped", "not_started"] == 1
+            assert stage.ledger.counts[name, "skipped", "stopped"] == 1
+            assert stage.ledger.counts[name, "captured", ""] == 1
+            assert stage.ledger.balanced(name)
+        assert len(arm.connections) == 1
 
 
 # the kill switch
@@ -552,12 +627,20 @@ def test_rates_and_bounds_hold_at_once_the_rest_waits():
         "fp8": {"role": "candidate", "url": "http://127.0.0.1:2", "sample": 0.5, "concurrency": 9}
     }
     now = Config.model_validate(tree())
-    changed = tree(arms=arms, limits={"request_bytes": "1MiB", "queue_bytes": "32MiB"}, drain="9s")
+    changed = tree(
+        arms=arms,
+        limits={"request_bytes": "1MiB", "queue_bytes": "32MiB"},
+        drain="9s",
+        start_at=moment(0),
+        stop_at={"time": moment(9), "pairs": 5},
+    )
     merged, waiting = accepted(now, Config.model_validate(changed))
     assert merged.arms["fp8"].sample == 0.5
     assert merged.arms["fp8"].concurrency == 200
     assert merged.limits.request_bytes == 2**20
-    assert sorted(waiting) == ["arms.fp8.concurrency", "drain", "limits.queue_bytes"]
+    assert (merged.start_at, merged.stop_at.time) == (moment(0), moment(9))
+    waits = ["arms.fp8.concurrency", "drain", "limits.queue_bytes", "stop_at.pairs"]
+    assert sorted(waiting) == waits
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ The proxies' own words decide: nothing says that mirroring is on but a proxy tha
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shadow.config import Config, config_hash
 from shadow.config.units import Address
 from shadow.steering.kill_switch import kill_reason
+from shadow.steering.term import term_of
 from shadow.steering.told import Told
 
 ASK_S: Final = 1.0
@@ -25,6 +27,7 @@ EVERY_HOST: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 asked fo
 STANDS_STILL: Final = {
     "kill_switch": "off: kill_switch",
     "stopped": "ended",
+    "not_started": "not started yet",
     "lag": "stands still for the loop's lag",
     "shadow_off": "on, in one of its short windows without mirroring",
 }
@@ -82,6 +85,7 @@ def standing(config: Config, told: Told, seen: list[Worker]) -> Iterator[str]:
     yield f"mirroring: {whole(config, told, seen)}"
     yield f"said: {said(told)}"
     yield f"kill switch: {_kill_switch(config)}"
+    yield from term_of(config).standing(time.time())
     for n, worker in enumerate(seen):
         does = f"no answer: {worker.away}" if worker.away else in_words(worker.state)
         yield f"proxy {n} ({worker.address}): {does}"
@@ -124,7 +128,10 @@ def _kill_switch(config: Config) -> str:
 
 def ended_arms(config: Config, told: Told) -> Mapping[str, str]:
     """Arm → why it has ended, of this configuration."""
-    return told.stopped if told.config_hash == config_hash(config) else {}
+    term = term_of(config)
+    by_time = term.why("stopped") if term.skip(time.time()) == "stopped" else ""
+    of_all = dict.fromkeys(config.arms, by_time) if by_time else {}
+    return {**of_all, **(told.stopped if told.config_hash == config_hash(config) else {})}
 
 
 def arms(config: Config, told: Told) -> Iterator[str]:

@@ -3,7 +3,7 @@
 `model` says what may stand in the file, a module for each group of keys. `document` makes a model
 of a file: `yaml_file` reads strictly, `overrides` has the environment's word, `references` looks up
 ${NAME}, `secret_keys` says which keys need one, `mistakes` are one line with its path each.
-`identity` hashes what is measured, `units` reads 8MiB and 120s.
+`identity` hashes what is measured, `units` reads 8MiB and 120s, `moments` a point in time.
 """
 
 from shadow.config.document import load

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from shadow.config.ends import EmbeddedStore, EmbeddedStream
+from shadow.config.moments import show_moment
 from shadow.config.units import show_bytes, show_duration
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def consistent(config: Config, *, one_machine: bool = False) -> None:
     for said in (
         *ports,
         *_folders(config),
+        *_term(config),
         *_loops(config),
         *_bounds(config),
         *_ages(config),
@@ -103,6 +105,21 @@ def _loops(config: Config) -> Iterator[str]:
         near = {parts.hostname, config.listen.host} <= _LOOPBACK | _EVERY_HOST
         if port == config.listen.port and (near or parts.hostname == config.listen.host):
             yield f"{name}.url: {upstream.url} is where the proxy itself listens ({config.listen})"
+
+
+def _term(config: Config) -> Iterator[str]:
+    """An experiment starts before it stops, and the store remembers all of it."""
+    start, stop = config.start_at, config.stop_at.time
+    if start is None or stop is None:
+        return
+    kept_s = config.retention.measures
+    if start >= stop:
+        yield f"start_at: {show_moment(start)} is not before stop_at.time, {show_moment(stop)}"
+    elif (stop - start).total_seconds() > kept_s:
+        yield (
+            f"retention.measures: {show_duration(kept_s)} is shorter than from start_at to"
+            f" stop_at.time, {stop - start}: answers would leave the store before they are judged"
+        )
 
 
 def _ages(config: Config) -> Iterator[str]:

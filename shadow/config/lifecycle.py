@@ -1,4 +1,4 @@
-"""When mirroring ends and when it stands still: `stop_at` and `isolation`."""
+"""When mirroring begins, ends and stands still: `start_at`, `stop_at`, `isolation`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from shadow.config.moments import Moment
 from shadow.config.units import Duration, parse_duration, show_duration
 from shadow.config.words import Part
 
@@ -74,12 +75,16 @@ class Isolation(Part):
 
 
 class StopAt(Part):
-    """When mirroring ends by itself; what is first ends it. Each candidate ends for itself."""
+    """When mirroring ends by itself; what is first ends it. Each candidate ends for itself; `time`
+    ends all of them.
+    """
 
     pairs: Annotated[int, Field(ge=1)] | None = None
     """Complete pairs of a candidate."""
     hours: Annotated[float, Field(gt=0)] | None = None
     """Since the comparison's first arrival."""
+    time: Moment | None = None
+    """From then on nothing is mirrored, whether or not an analysis runs."""
     cost: Annotated[float, Field(gt=0)] | None = None
     """Spent on an arm, by its `price`."""
     on_verdict: Literal["stop", "continue"] = "stop"

@@ -17,6 +17,7 @@ from shadow.config.consistency import consistent
 from shadow.config.ends import Retention, Store, Stream
 from shadow.config.lifecycle import Isolation, IsolationOrOff, StopAt
 from shadow.config.measure import Measure
+from shadow.config.moments import Moment
 from shadow.config.operations import Admin, Limits
 from shadow.config.redaction import Redaction
 from shadow.config.subject import Subject
@@ -53,6 +54,8 @@ class Config(Part):
     """How the proxy reaches `shadow measure`."""
     policy: Path | None = None
     """Without it, the default policy judges."""
+    start_at: Moment | None = None
+    """Before it nothing is mirrored."""
     stop_at: StopAt = StopAt()
     """When mirroring ends by itself; unless told otherwise, with a final verdict."""
     kill_switch: Path | None = None

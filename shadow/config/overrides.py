@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from shadow.config.mistakes import ConfigError
+from shadow.config.yaml_file import PlainLoader
 
 PREFIX = "SHADOW__"
 
@@ -27,7 +28,8 @@ def override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
         if not isinstance(node, dict):
             raise ConfigError(f"{variable}: there is no such key to override")
         try:
-            node[_spelling(node, steps[-1])] = yaml.safe_load(env[variable])
+            said = yaml.load(env[variable], Loader=PlainLoader)  # noqa: S506 a SafeLoader
+            node[_spelling(node, steps[-1])] = said
         except yaml.YAMLError:
             raise ConfigError(f"{variable}: the value is not YAML") from None
 

@@ -10,7 +10,21 @@ import yaml
 from shadow.config.mistakes import ConfigError
 
 
-class _StrictLoader(yaml.SafeLoader):
+class PlainLoader(yaml.SafeLoader):
+    """Safe YAML in which a date that is none, of a thirteenth month, is text."""
+
+
+def _date(loader: PlainLoader, node: yaml.ScalarNode) -> object:
+    try:
+        return loader.construct_yaml_timestamp(node)
+    except ValueError:  # what is wrong with it is said with its key
+        return node.value
+
+
+PlainLoader.add_constructor("tag:yaml.org,2002:timestamp", _date)
+
+
+class _StrictLoader(PlainLoader):
     """Safe YAML in which a key may stand once only."""
 
 

@@ -69,6 +69,7 @@ SkipReason = Literal[
     "lag",
     "shadow_off",
     "stopped",
+    "not_started",
     "kill_switch",
     "upgrade",
     "denied",

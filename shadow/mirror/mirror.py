@@ -26,6 +26,7 @@ from shadow.mirror.plan import Plan
 from shadow.mirror.plans import Plans, Waiting
 from shadow.relay.turns import Turns
 from shadow.steering.switch import Switch
+from shadow.steering.term import term_of
 from shadow.target import path_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from shadow.config.operations import Limits
     from shadow.ports import Ports
     from shadow.relay.head import RequestHead
+    from shadow.steering.term import Term
 
 
 class Mirror:
@@ -49,7 +51,9 @@ class Mirror:
         self.publisher = publisher
         self.totals = ports.totals
         self.draining = False
-        self.switch = Switch(config.experiment, config_hash, config.arms, config.isolated)
+        self.switch = Switch(
+            config.experiment, config_hash, config.arms, config.isolated, term_of(config)
+        )
         self.held = Held(config.limits.mirror_bytes, publisher)
         subject = config.subject
         shared = Shared(
@@ -149,11 +153,14 @@ class Mirror:
         self.weights = {name: 1 / rate if rate else 1.0 for name, rate in rates.items()}
         self.weights[PRIMARY] = 1 / highest if highest else 1.0
 
-    def configure(self, samples: Mapping[str, float], limits: Limits) -> None:
+    def configure(
+        self, samples: Mapping[str, float], limits: Limits, term: Term | None = None
+    ) -> None:
         """What of a changed configuration holds at once."""
         self.samples = dict(samples)
         self.request_bytes = self.router.most_bytes = limits.request_bytes
         self.held.limit_bytes = limits.mirror_bytes
+        self.switch.term = term or self.switch.term
         self._given = -1
 
     def _chosen(self, pair_id: str) -> list[Arm]:

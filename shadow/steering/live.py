@@ -16,6 +16,7 @@ import structlog
 from shadow.config import Config, ConfigError, load
 from shadow.steering.followed import Followed
 from shadow.steering.reload import Refused, accepted
+from shadow.steering.term import term_of
 from shadow.steering.told_file import file_of
 from shadow.steering.watcher import Ears, Places, Watcher
 
@@ -104,5 +105,6 @@ class _Reader:
             _log.warning("changed keys that wait for the next start", keys=waiting)
         self._config = merged
         samples = {name: arm.sample for name, arm in merged.arms.items()}
-        self._on_loop(lambda: self._mirror.configure(samples, merged.limits))
+        term = term_of(merged)
+        self._on_loop(lambda: self._mirror.configure(samples, merged.limits, term))
         _log.info("the configuration was read again", rates=samples)

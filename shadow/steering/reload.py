@@ -1,4 +1,6 @@
-"""What of a changed configuration holds at once: rates and bounds; never what is measured. Pure."""
+"""What of a changed configuration holds at once: rates, bounds, the term; never what is measured.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from shadow.config.model import Config
 
 LIVE_LIMITS: Final = ("request_bytes", "mirror_bytes")
+TERM: Final = frozenset({"start_at", "stop_at.time"})
 
 
 class Refused(Exception):
@@ -33,11 +36,15 @@ def accepted(now: Config, changed: Config) -> tuple[Config, list[str]]:
     }
     bounds = {name: getattr(changed.limits, name) for name in LIVE_LIMITS}
     limits = now.limits.model_copy(update=bounds)
-    merged = now.model_copy(update={"arms": arms, "limits": limits})
+    stop_at = now.stop_at.model_copy(update={"time": changed.stop_at.time})
+    term = {"start_at": changed.start_at, "stop_at": stop_at}
+    merged = now.model_copy(update={"arms": arms, "limits": limits, **term})
     return merged, [path for path in paths if not _live(path)]
 
 
 def _live(path: str) -> bool:
+    if path in TERM:
+        return True
     first, _, rest = path.partition(".")
     if first == "limits":
         return rest in LIVE_LIMITS

@@ -1,7 +1,8 @@
 """The switch: whether the mirror mirrors now. Read at each request's head, told ten times a second.
 
 What holds it still, the strongest first: the kill switch, a person's pause, the experiment's end,
-the loop's lag, a shadow-off window. Requests whose copies are under way go on.
+that it has not begun, the loop's lag, a shadow-off window. Requests whose copies are under way go
+on.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import structlog
 from shadow.config.lifecycle import AFTER_S, Isolation
 from shadow.steering.guard import Guard
 from shadow.steering.lag import Watch
+from shadow.steering.term import Term
 from shadow.steering.told import Told
 from shadow.steering.windows import Windows
 
-REASONS: Final = ("kill_switch", "paused", "stopped", "lag", "shadow_off")
+REASONS: Final = ("kill_switch", "paused", "stopped", "not_started", "lag", "shadow_off")
 """Why mirroring stands still; skipped requests have the same words."""
 OFF: Final = frozenset({"off", "ending"})
 """What the records of a shadow-off window say of it."""
@@ -48,6 +50,7 @@ class Switch:
         "skip",
         "stills",
         "stopped",
+        "term",
         "told",
         "unseen",
         "version",
@@ -55,7 +58,12 @@ class Switch:
     )
 
     def __init__(
-        self, experiment: str, config_hash: str, arms: Iterable[str], isolation: Isolation | None
+        self,
+        experiment: str,
+        config_hash: str,
+        arms: Iterable[str],
+        isolation: Isolation | None,
+        term: Term = Term(),  # noqa: B008 it is frozen
     ) -> None:
         self._config_hash, self._names = config_hash, tuple(arms)
         self._windows: Windows | None = None
@@ -76,6 +84,8 @@ class Switch:
         """How often such a fault began."""
         self.stopped: Mapping[str, str] = {}
         """Arm → why it has ended."""
+        self.term = term
+        """From when to when; a changed configuration may move it."""
         self.version = 0
         """Rises with what arms are given."""
         self.skip = ""
@@ -116,22 +126,28 @@ class Switch:
         if self.guard is not None:
             self._lag(self.guard, now_ns, open_copies, busy=busy)
         since = None if self._windows is None else self._windows.since(wall_s)
-        self._turn(self._reason(since), now_ns / 1e9)
+        self._turn(self._reason(wall_s, since), now_ns / 1e9)
         if self.skip:
             self.mirroring = "ending" if open_copies and (since or 0.0) < AFTER_S else "off"
         else:
             self.mirroring = "after" if now_ns / 1e9 < self._back_s + AFTER_S else "on"
 
-    def _reason(self, since: float | None) -> str:
+    def _reason(self, wall_s: float, since: float | None) -> str:
         if self.killed or self.unseen():
             return "kill_switch"
         if self.told.paused:
             return "paused"
-        if self._names and len(self.stopped) == len(self._names):
+        if self._all_ended:
             return "stopped"
+        if ended := self.term.skip(wall_s):
+            return ended
         if self.guard is not None and self.guard.holds:
             return "lag"
         return "" if since is None else "shadow_off"
+
+    @property
+    def _all_ended(self) -> bool:
+        return 0 < len(self._names) == len(self.stopped)
 
     def _turn(self, reason: str, now_s: float) -> None:
         before = self.skip
@@ -150,9 +166,9 @@ class Switch:
         why = {
             "kill_switch": self.killed or self.unseen(),
             "paused": f"by {self.told.by or 'somebody'}: {self.told.reason or 'no reason given'}",
-            "stopped": "; ".join(dict.fromkeys(self.stopped.values())),
+            "stopped": "; ".join(dict.fromkeys(self.stopped.values())) if self._all_ended else "",
             "lag": "the loop lags with mirroring on; looking whether it does without",
-        }.get(reason, "")
+        }.get(reason, "") or self.term.why(reason)
         if reason == "lag":  # a probe; a pause is said where it is decided
             _log.info("mirroring stands still", why=reason, detail=why)
         elif reason and reason != "shadow_off":
