@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analysis.arrivals import Arrivals, Range, changed
 from analysis.comparison import FOREVER_NS, Start, record, warm_up_end
@@ -99,34 +99,20 @@ def _build(
     version: int,
 ) -> None:
     """Pairs, then windows, then the totals that make them count, all in one version."""
-    references = (PRIMARY,) if settings.control in {None, arm} else (PRIMARY, settings.control)
+    references = _references(settings, arm)
     parameters = {
-        "experiment": settings.experiment,
-        "config_hash": settings.config_hash,
-        "comparison": settings.comparisons[arm],
-        "arm": arm,
-        "control": references[1] if len(references) > 1 else "",
-        "primary": PRIMARY,
-        "copies": settings.copies.get(arm, 1),
-        "control_copies": settings.copies.get(references[-1], 1),
+        **_contrast(settings, arm, references),
         "seconds": settings.window_seconds,
         "from_ns": run.from_s * 10**9,
         "until_ns": run.until_s * 10**9,
-        "deadline_ms": settings.deadlines_s.get(arm, 0.0) * 1000,
-        "control_deadline_ms": settings.deadlines_s.get(references[-1], 0.0) * 1000,
-        "slack": settings.policy.slack_fraction,
         "warm_up_ns": min(warm_up_ns, FOREVER_NS),
         "version": version,
     }
     probed = arm != settings.control and any(window.probed for window in run.windows)
     for name in (*STATEMENTS, *(PROBE_STATEMENTS if probed else ())):
         client.command(sql(name), parameters=parameters)
-    judged = {
-        (start_s, reference): counts
-        for start_s, reference, *counts in client.query(
-            sql("totals"), parameters=parameters
-        ).result_rows
-    }
+    counts = client.query(sql("totals"), parameters=parameters).result_rows
+    judged = {(start_s, reference): counted for start_s, reference, *counted in counts}
     rows = [
         [
             settings.experiment,
@@ -144,6 +130,28 @@ def _build(
         for reference in references
     ]
     client.insert("window_totals", rows, column_names=_TOTALS)
+
+
+def _references(settings: Settings, arm: str) -> tuple[str, ...]:
+    """Against whom an arm is compared: the primary, and a candidate against the control too."""
+    return (PRIMARY,) if settings.control in {None, arm} else (PRIMARY, settings.control)
+
+
+def _contrast(settings: Settings, arm: str, references: tuple[str, ...]) -> dict[str, Any]:
+    """What the statements must know of the two sides."""
+    return {
+        "experiment": settings.experiment,
+        "config_hash": settings.config_hash,
+        "comparison": settings.comparisons[arm],
+        "arm": arm,
+        "control": references[1] if len(references) > 1 else "",
+        "primary": PRIMARY,
+        "copies": settings.copies.get(arm, 1),
+        "control_copies": settings.copies.get(references[-1], 1),
+        "deadline_ms": settings.deadlines_s.get(arm, 0.0) * 1000,
+        "control_deadline_ms": settings.deadlines_s.get(references[-1], 0.0) * 1000,
+        "slack": settings.policy.slack_fraction,
+    }
 
 
 def _count_late(
