@@ -1,9 +1,4 @@
-"""What of a record is redacted: every field that a client or an engine wrote into.
-
-What cannot be looked through is withheld, so that the reader sees a capture that was cut, and
-blames nobody: no bytes, all of them counted as missing. Damaged content coding stays damaged, since
-that is the upstream's failure: its bytes become zeros.
-"""
+"""What of a record is redacted: every field that a client or an engine wrote into."""
 
 from __future__ import annotations
 
@@ -13,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shadow.capture.redact import PATH_CHARACTERS, redacted
-from shadow.content_coding import CodingError, CodingUnread, undo
-from shadow.redaction.redactor import MOST_BYTES, WITHHELD, Redactor
+from shadow.redaction.kept import Kept, redact
+from shadow.redaction.redactor import WITHHELD, Redactor
 from shadow.redaction.strings import Counts
 from shadow.target import path_of
 
@@ -26,22 +21,8 @@ if TYPE_CHECKING:
     from shadow.exchange import Headers
     from shadow.relay.answer import AnswerHead
 
-UNDONE: Final = "x-shadow-content-encoding"
-"""What the field content-encoding is called in a record whose body is kept without it."""
-_CODING: Final = "content-encoding"
 _MOST_MODEL: Final = 255
 """A model's name is cut at 256 characters: one that long may hold a part of anything."""
-
-
-@dataclass(slots=True)
-class Kept:
-    """A captured body with its marks; see `Exchange`."""
-
-    body: bytes | bytearray
-    truncated_bytes: int
-    tail_bytes: int
-    times: array[int]
-    ends: array[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +87,7 @@ def _asked(redactor: Redactor, request: Request) -> Asked:
     if request.body:
         kept = Kept(request.body, 0, 0, array("q"), array("q"))
         plain = [] if request.expanded else lines
-        fields = _answer(redactor, kept, plain, fields, counts)
+        fields = redact(redactor, kept, plain, fields, counts)
         new = None if kept.truncated_bytes else bytes(kept.body)
     return Asked(new, path, fields, {**facts, "model": _model(redactor, facts, counts)}, counts)
 
@@ -127,62 +108,10 @@ def _model(redactor: Redactor, facts: dict[str, object], counts: Counts) -> str 
 def _answered(redactor: Redactor, kept: Kept, lines: Sequence[bytes], counts: Counts) -> Headers:
     """The answer's fields as recorded; `kept` is changed in place."""
     fields = _fields(redactor, lines, counts)
-    return _answer(redactor, kept, lines, fields, counts) if kept.body else fields
+    return redact(redactor, kept, lines, fields, counts) if kept.body else fields
 
 
 def _fields(redactor: Redactor, lines: Sequence[bytes], counts: Counts) -> Headers:
     """The fields that may be recorded, their values looked through."""
     more = redactor.rules.headers
     return redacted(lines, more, lambda value: redactor.text(value, counts))
-
-
-def _answer(
-    redactor: Redactor, kept: Kept, lines: Sequence[bytes], fields: Headers, counts: Counts
-) -> Headers:
-    coding = _said(lines, _CODING.encode())
-    if coding.strip().lower() not in ("", "identity"):
-        try:
-            _undo(kept, coding)
-        except CodingError:
-            kept.body = bytes(len(kept.body))
-            return fields
-        except CodingUnread:
-            _withhold(kept, counts)
-            return fields
-        fields = [(UNDONE if name.lower() == _CODING else name, value) for name, value in fields]
-    kind = _said(lines, b"content-type")
-    new = redactor.body(bytes(kept.body), kind, counts, kept.tail_bytes)
-    if new is None:
-        _withhold(kept, counts)
-    else:
-        kept.body = new
-    return fields
-
-
-def _undo(kept: Kept, coding: str) -> None:
-    """The body as it was before its coding; of one with a gap, what stands before the gap."""
-    end = len(kept.body) - kept.tail_bytes
-    marks = [mark for mark in zip(kept.times, kept.ends, strict=True) if mark[1] <= end]
-    plain = undo(coding, bytes(kept.body[:end]), marks, MOST_BYTES)
-    kept.body = plain.body
-    kept.truncated_bytes += kept.tail_bytes
-    kept.tail_bytes = 0
-    if len(kept.times):
-        kept.times = array("q", [at for at, _ in plain.marks])
-        kept.ends = array("q", [end for _, end in plain.marks])
-
-
-def _withhold(kept: Kept, counts: Counts) -> None:
-    counts[WITHHELD] += 1
-    kept.truncated_bytes += len(kept.body)
-    kept.body, kept.tail_bytes = b"", 0
-
-
-def _said(lines: Sequence[bytes], name: bytes) -> str:
-    """All values of a field, by commas."""
-    values = []
-    for line in lines:
-        spelled, _, value = line.partition(b":")
-        if len(spelled) == len(name) and spelled.lower() == name:
-            values.append(value.strip().decode("latin-1"))
-    return ",".join(values)

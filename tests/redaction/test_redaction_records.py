@@ -18,7 +18,8 @@ from shadow.capture.request import Request
 from shadow.capture.side import Origin, Side
 from shadow.config.subject import Subject
 from shadow.exchange import Exchange, decode
-from shadow.redaction.records import UNDONE, Veil
+from shadow.redaction.kept import UNDONE
+from shadow.redaction.records import Veil
 from shadow.relay.answer import parse_answer
 from shadow.relay.head import parse_request
 
