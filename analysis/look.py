@@ -13,6 +13,7 @@ from analysis.arrivals import arrivals
 from analysis.closing import Progress
 from analysis.comparison import begin
 from analysis.engines import identified, notice
+from analysis.queries import sql
 from analysis.settings import Settings
 from analysis.verdicts import judge_now
 from analysis.windows import build
@@ -69,7 +70,7 @@ def look(
     """
     state = standing(client, settings, memory.progress, now_ns)
     settings = _identified(client, settings, memory, state, now_ns, whole=whole)
-    stamp_ns = max(now_ns, memory.stamp_ns + 1)
+    stamp_ns = max(now_ns, 1 + (memory.stamp_ns or _newest_version(client, settings)))
     built = _build_closed(client, settings, memory, state, stamp_ns, whole=whole)
     due = whole or abs(now_ns - memory.judged_ns) >= JUDGE_EVERY_NS
     verdicts = memory.verdicts
@@ -117,6 +118,12 @@ def _build_closed(
     from_ns = earliest if whole else max(earliest, _back(memory, state.watermark_ns))
     held = arrivals(client, settings, from_ns, state.watermark_ns)
     return sum(build(client, settings, arm, start, held, now_ns) for arm, start in starts.items())
+
+
+def _newest_version(client: Client, settings: Settings) -> int:
+    """What an earlier process has given, by a clock that may have been set back since."""
+    scope = {"experiment": settings.experiment}
+    return int(client.query(sql("newest_version"), parameters=scope).result_rows[0][0])
 
 
 def _back(memory: Memory, watermark_ns: int) -> int:

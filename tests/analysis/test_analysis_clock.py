@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.answers import as_it_stands, stored
+from analysis.answers import as_it_stands, report, stored
 from analysis.behind import SLACK_S, behind
 from analysis.clock import STEP_S, WallClock
 from analysis.closing import Boot, Progress, Stored, live, marks, patient, settle, watermark
@@ -147,8 +147,8 @@ def test_a_verdict_of_the_future_promotes_nobody(ahead_s, verdict):
     `--max-age`, which a skew between two hosts does not disturb."""
     part = as_it_stands(PROMOTE, NOW + ahead_s * S, NOW)
     assert part["verdict"] == verdict
-    report = {"candidates": {"fp8": {**part, "verdict": "promote"}}}
-    held = aged(report, NOW / S, 300)["candidates"]["fp8"]
+    tree = {"candidates": {"fp8": {**part, "verdict": "promote"}}}
+    held = aged(tree, NOW / S, 300)["candidates"]["fp8"]
     assert held["verdict"] == verdict
     assert ("in the future" in held["reason"]) == (verdict == "hold")
 
@@ -204,6 +204,26 @@ def test_a_waiver_is_taken_back_after_it(world):
     assert active(world.client, world.experiment, "fp8", T0)
     waive(world.client, world.experiment, "fp8", replace(said, until_ns=T0 - S), T0)
     assert not active(world.client, world.experiment, "fp8", T0)
+
+
+def test_an_analysis_that_starts_after_it_replaces_what_was_built(world):
+    """What arrives late in a window of before counts at once, and is counted as late once."""
+    settings = world.settings(control=None)
+    world.traffic(10, 20, {"fp8": {}})
+    world.traffic(10, 20, {"fp8": {}}, first=HOURS)
+    world.store()
+    world.heard(HOURS + 20, HOURS + 20)
+    look(world.client, settings, Memory(), T0 + (HOURS + 21) * S)
+    for n in range(20):
+        for arm in ("primary", "fp8"):
+            world.exchange(5.5, f"late-{n}", arm)
+    world.store()
+    world.heard(30, 30, sequence=10**9)
+    memory = Memory()
+    for second in (31, 33):
+        memory = look(world.client, settings, memory, T0 + second * S, whole=second == 31)
+    pairs = report(world.client, settings)["candidates"]["fp8"]["pairs"]
+    assert (pairs["complete"], pairs["late"]) == (420, 40)
 
 
 def test_a_warm_up_that_ended_before_it(world):
