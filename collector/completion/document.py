@@ -6,11 +6,10 @@ from typing import Any
 
 from collector.completion.answer import Answer
 from collector.completion.dialects import Dialect
-from collector.completion.ending import Ended, Ending, cut_short, ending_of, outcome_of
+from collector.completion.ending import BEYOND, Ended, Ending, cut_short, ending_of, outcome_of
 from collector.completion.faults import fault_of
 from collector.completion.model import Fault
 from collector.completion.reading import Reading
-from collector.completion.stream import BEYOND
 from collector.json_text import TooMuch, Unreadable, is_text, loads
 
 

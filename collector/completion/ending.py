@@ -15,6 +15,8 @@ from collector.completion.model import Fault
 from collector.completion.reading import Reading
 
 _OURS = ("cut_by_drain", "deadline_short")
+BEYOND = "its end lies beyond what was kept"
+"""Why an end is not seen where a capture has a gap."""
 
 
 @dataclass(frozen=True, slots=True)

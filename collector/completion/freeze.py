@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collector.completion.answer import Answer, Marks
 from collector.completion.counting import tokens_of, usage_of
+from collector.completion.cumulative import undo_cumulative
 from collector.completion.model import Choice, Completion, Fault, Timeline
-from collector.completion.reading import Reading, undo_cumulative
+from collector.completion.reading import Reading
 from collector.completion.server_timings import said_in_headers
 
 

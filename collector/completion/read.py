@@ -7,12 +7,13 @@ from dataclasses import replace
 from collector.completion.answer import Answer
 from collector.completion.dialects import Dialect, dialect_of
 from collector.completion.document import read_document
-from collector.completion.ending import cut_short, ending_of, outcome_of
+from collector.completion.ending import BEYOND, cut_short, ending_of, outcome_of
+from collector.completion.events import Events, events_of
 from collector.completion.faults import fault_of_body
 from collector.completion.freeze import bare, frozen, timeline_of
 from collector.completion.model import Completion, Fault
 from collector.completion.reading import Reading
-from collector.completion.stream import BEYOND, Events, events_of, read_items
+from collector.completion.stream import read_items
 from collector.json_text import TooMuch, is_text
 from shadow.content_coding import CodingError, CodingUnread, undo
 from shadow.sse import Event

@@ -19,7 +19,6 @@ NOTHING, REASONING, ANSWER = 0, 1, 2
 MOST_CHOICES = 10_000
 """What one answer may hold of them; engines give 128, or one for each prompt of a batch."""
 
-_LEAST_CUMULATIVE = 32  # characters: what repeats less than this may be the model's own words
 _MOST_INDEX = 2**31
 
 
@@ -157,36 +156,3 @@ def logprob(
 ) -> TokenLogprob:
     """A token's log-probability from wire values of any type."""
     return TokenLogprob(clean(token) if isinstance(token, str) else "", finite(value), top)
-
-
-def undo_cumulative(parts: list[str]) -> tuple[str, bool]:
-    """The text of deltas, some of which may repeat everything before them.
-
-    An engine that sends the whole text so far in place of a delta is recognised where each of
-    three or more deltas begins with the one before it and goes on, or where one delta begins with
-    all of the four or more before it and goes on; in both cases the text that is repeated has 32
-    characters or more. "1", "10", "100" may be what a model says.
-    """
-    if (
-        len(parts) > 2
-        and len(parts[-2]) >= _LEAST_CUMULATIVE
-        and all(map(_goes_on, parts, parts[1:]))
-    ):
-        return parts[-1], True
-    kept: list[str] = []
-    size, cumulative = 0, False
-    for part in parts:
-        if (
-            len(part) > size >= _LEAST_CUMULATIVE
-            and len(kept) > 3
-            and _goes_on("".join(kept), part)
-        ):
-            kept, size, cumulative = [part], 0, True
-        else:
-            kept.append(part)
-        size += len(part)
-    return "".join(kept), cumulative
-
-
-def _goes_on(before: str, part: str) -> bool:
-    return len(part) > len(before) and part.startswith(before)
