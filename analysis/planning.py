@@ -1,4 +1,4 @@
-"""A plan: pairs and minutes to a verdict, and the sampling rate that gives load parity."""
+"""A plan: pairs and minutes to a verdict, before there is one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from analysis.statistics.planning import (
 
 FEWEST_BLOCKS = 20
 """Fewer hardly ever decide: the multiplier is infinite or large."""
-OFF_PARITY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +76,8 @@ def needs(
         metric, statistic = policy.metric_of(name)
         seen = sample.get(name)
         variance = _variance(metric, statistic, stated, seen)
-        near, far = (
-            harm_margin(metric, gated.margin_fraction),
-            _twice(metric, gated.margin_fraction),
-        )
+        margin = gated.margin_fraction
+        near, far = harm_margin(metric, margin), _twice(metric, margin)
         gap = near if gated.improve_fraction is None else _beyond(metric, gated.improve_fraction)
         least = float(_least(policy, statistic))
         passing = multiplier(promote, power) * variance / gap**2
@@ -135,51 +132,3 @@ def minutes(pairs: int, policy: Policy, rate: float) -> float:
     if policy.blocks.by == "time":
         wait_s = max(wait_s, FEWEST_BLOCKS * policy.blocks.every)
     return max(wait_s, policy.min_span) / 60
-
-
-def parity(replicas: int | None, primary_replicas: int | None) -> float | None:
-    """The sampling rate at which an arm's replica sees what a primary's sees; None: unknown."""
-    if replicas is None or primary_replicas is None:
-        return None
-    return min(replicas / primary_replicas, 1.0)
-
-
-def off_parity(name: str, sample: float, wanted: float | None) -> str | None:
-    """One line where a configured rate breaks load parity by more than a tenth."""
-    if wanted is None or not sample or abs(math.log(sample / wanted)) <= math.log1p(OFF_PARITY):
-        return None
-    word = "more" if sample > wanted else "less"
-    sees = f"each of its replicas sees {word} than one of the primary's"
-    return f"arms.{name}.sample is {sample:g}: {sees}; load parity is at {wanted:.3g}"
-
-
-def overlap(sample: float, control: float, *, one_key: bool) -> float:
-    """The share of requests that a candidate and the control both get.
-
-    Args:
-        sample: the candidate's rate.
-        control: the control's.
-        one_key: whether both draw by the same key: then the smaller lies within the larger.
-    """
-    return min(sample, control) if one_key else sample * control
-
-
-def off_overlap(name: str, sample: float, control: str, rate: float, keys: set[str]) -> str | None:
-    """One line where too many of a candidate's requests have no answer of the control.
-
-    Args:
-        name: the candidate.
-        sample: its rate.
-        control: the control's name.
-        rate: its rate.
-        keys: by what both draw.
-    """
-    share = overlap(sample, rate, one_key=len(keys) == 1) / sample if sample else 1.0
-    if share >= 1 - OFF_PARITY:
-        return None
-    way = [f"one `key` (not {' and '.join(sorted(keys))})"] if len(keys) > 1 else []
-    way += [f"one `sample` (not {sample:g} and {rate:g})"] if sample != rate else []
-    return (
-        f"arms.{name}: only {share:.0%} of its requests reach {control} too, and no others are "
-        f"judged: give both {' and '.join(way)}"
-    )

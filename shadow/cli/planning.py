@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def parity_warnings(config: Config) -> list[str]:
     """A line for each arm whose rate breaks load parity, as far as replicas are stated."""
-    from analysis.planning import off_parity, parity
+    from analysis.parity import off_parity, parity
 
     found = [
         off_parity(name, arm.sample, parity(arm.replicas, config.primary.replicas))
@@ -32,7 +32,7 @@ def parity_warnings(config: Config) -> list[str]:
 
 def overlap_warnings(config: Config) -> list[str]:
     """A line for each candidate most of whose pairs would have no answer of the control."""
-    from analysis.planning import off_overlap
+    from analysis.parity import off_overlap
 
     name = config.control
     if name is None:
@@ -58,7 +58,7 @@ def warnings(config: Config) -> list[str]:
 
 def _judged_share(config: Config, name: str) -> float:
     """The share of requests that give a pair which counts: the control has it too, where one is."""
-    from analysis.planning import overlap
+    from analysis.parity import overlap
 
     arm = config.arms[name]
     if config.control is None or name == config.control:
@@ -86,7 +86,8 @@ def plan(
 
 
 def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> dict[str, Any]:
-    from analysis.planning import minutes, needs, parity
+    from analysis.parity import parity
+    from analysis.planning import minutes, needs
 
     settings = analysis_settings(config)
     sample, why = _control_sample(config, settings)

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from scipy.stats import norm
 
-from analysis.planning import Stated, minutes, needs, off_overlap, off_parity, overlap, parity
+from analysis.parity import off_overlap, off_parity, overlap, parity
+from analysis.planning import Stated, minutes, needs
 from analysis.policy import Policy
 from analysis.statistics.planning import (
     least_pairs_of_share,
