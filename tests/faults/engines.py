@@ -41,6 +41,11 @@ class Upstream:
 
     port: int = 0
     requests: int = 0
+    """Heads and bodies that were read whole."""
+    answered: int = 0
+    open: int = 0
+    most_open: int = 0
+    """The highest number of requests at once."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
@@ -66,8 +71,7 @@ async def upstream(manner: Manner, backlog: int = 4096) -> AsyncIterator[Upstrea
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = LENGTH.search(head)
                 body = await reader.readexactly(int(length[1])) if length else b""
-                said.requests += 1
-                if not await manner(writer, body):
+                if not await _served(said, manner, writer, body):
                     break
         writer.close()
         said.tasks.discard(task)
@@ -82,6 +86,20 @@ async def upstream(manner: Manner, backlog: int = 4096) -> AsyncIterator[Upstrea
             task.cancel()
         await asyncio.gather(*said.tasks, return_exceptions=True)
         await server.wait_closed()
+
+
+async def _served(
+    said: Upstream, manner: Manner, writer: asyncio.StreamWriter, body: bytes
+) -> bool:
+    said.requests += 1
+    said.open += 1
+    said.most_open = max(said.most_open, said.open)
+    try:
+        goes_on = await manner(writer, body)
+        said.answered += goes_on
+        return goes_on
+    finally:
+        said.open -= 1
 
 
 def good(count: int = 5, size: int = 0, gap_s: float = 0.0) -> Manner:
@@ -140,27 +158,41 @@ def half(capacity: int, gap_s: float) -> Manner:
 
     async def manner(writer: asyncio.StreamWriter, body: bytes) -> bool:
         async with slots:
-            return await answers(writer, body)
+            return not writer.is_closing() and await answers(writer, body)
 
     return manner
 
 
 @asynccontextmanager
 async def black_hole() -> AsyncIterator[Upstream]:
-    """Its queue of connections is full: a SYN is never answered."""
+    """Its queue of connections is full: a SYN is never answered. At its end it looks who came."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(0)
+    listener.setblocking(False)
     port = listener.getsockname()[1]
     plugs = [socket.socket() for _ in range(4)]
     for plug in plugs:
         plug.setblocking(False)
         plug.connect_ex(("127.0.0.1", port))
+    said = Upstream(port)
     try:
-        yield Upstream(port)
+        yield said
     finally:
+        said.requests = _came(listener, {plug.getsockname()[1] for plug in plugs})
         for plug in (*plugs, listener):
             plug.close()
+
+
+def _came(listener: socket.socket, own: set[int]) -> int:
+    """How many wait to be accepted that are not ours."""
+    came = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            connection, (_, port) = listener.accept()
+            connection.close()
+            came += port not in own
+    return came
 
 
 @asynccontextmanager

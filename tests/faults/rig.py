@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import resource
 import socket
 import statistics
+import sys
 import time
 import urllib.request
 from collections import Counter
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 from end_to_end.stage import SHADOW, answers, free_port, process, until
@@ -25,10 +30,22 @@ from faults.engines import answer_of
 from shadow.exchange import Accounting, Exchange, decode
 from shadow.stream.embedded import EmbeddedConsumer
 
-WELL = {"role": "candidate", "sample": 1.0, "idle_timeout": "1s"}
+WELL = {"role": "candidate", "sample": 1.0, "idle_timeout": "500ms"}
+COUNTED = re.compile(
+    r'shadow_(?P<counter>[a-z_]+)_total\{arm="(?P<arm>[^"]+)"(,reason="(?P<reason>[^"]+)")?\}'
+)
+WATCHED = Path(__file__).parent / "watched.py"
 BEGAN = "reached", "connect_failed", "breaker_open", "unsent"
 BEFORE = {"concurrency", "memory", "rate", "budget", "request_incomplete", "primary_unreachable"}
 """Drops of what was never begun; of the others some may have been."""
+
+
+class Standing(NamedTuple):
+    """What a process has open; a fault may leave none of it behind."""
+
+    files: int
+    threads: int
+    tasks: int
 
 
 @dataclass
@@ -51,20 +68,53 @@ class Proxy:
         text = Path(f"/proc/{self.pid}/statm").read_text()
         return int(text.split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
-    def files(self) -> int:
-        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+    def standing(self, figures: dict[str, float]) -> Standing:
+        """Now; the tasks are those of the figures."""
+        files, threads = (
+            sum(1 for _ in Path(f"/proc/{self.pid}/{each}").iterdir()) for each in ("fd", "task")
+        )
+        return Standing(files, threads, int(figures["shadow_loop_tasks"]))
+
+    async def rest(self, standing: Standing | None = None, seconds: float = 30.0) -> Standing:
+        """Wait until nothing is open, queued or in work, and no more stands than did before.
+
+        Without `standing` (at the start): until two looks find the same.
+        """
+        last: Standing | None = None
+        for _ in range(round(seconds * 10)):
+            figures = await asyncio.to_thread(self.metrics)
+            await asyncio.sleep(0.1)  # that look's own connection is gone
+            now = self.standing(figures)
+            idle = not figures["shadow_relay_open_streams"] and not figures["shadow_queue_bytes"]
+            assert not figures["shadow_relay_mirror_errors_total"], "a fault of shadow's own"
+            if idle and (now == last if standing is None else _within(now, standing)):
+                return now
+            last = now
+        raise AssertionError(f"{now} is more than {standing}; open, queued: {not idle}")
+
+    def held_ms(self, since: float, until: float) -> list[float]:
+        """By how much each tick of a watched proxy's loop was late in this time (of the monotonic
+        clock), where it was not for want of a core. Once the process has ended."""
+        lines = (line.split() for line in (self.folder / "ticks").read_text().splitlines())
+        ticks = ((float(at), float(late) - float(queued)) for at, late, queued in lines)
+        return [late for at, late in ticks if since < at < until]
+
+
+def _within(now: Standing, before: Standing) -> bool:
+    return all(a <= b for a, b in zip(now, before, strict=True))
 
 
 @contextmanager
-def proxy(folder: Path, primary: str, arms: dict[str, dict], **more):
+def proxy(folder: Path, primary: str, arms: dict[str, dict], *, watched: bool = False, **more):
     """`shadow proxy` with everything in `folder`; it drains at the end."""
     folder.mkdir()
+    command = [sys.executable, str(WATCHED), str(folder / "ticks")] if watched else SHADOW
     listen, health = free_port(), free_port()
     tree = {
         "experiment": "faults",
         "listen": f"127.0.0.1:{listen}",
         "capture": "full",
-        "primary": {"url": primary, "idle_timeout": "1s"},
+        "primary": {"url": primary, "idle_timeout": "500ms"},
         "arms": {name: {**WELL, **arm} for name, arm in arms.items()},
         "stream": {"embedded": str(folder / "stream")},
         "store": {"embedded": str(folder / "store"), "listen": f"127.0.0.1:{free_port()}"},
@@ -75,10 +125,11 @@ def proxy(folder: Path, primary: str, arms: dict[str, dict], **more):
     } | more
     config = folder / "shadow.yaml"
     config.write_text(yaml.safe_dump(tree))
-    with process([*SHADOW, "proxy", "-c", str(config)], folder / "log") as child:
+    with process([*command, "proxy", "-c", str(config)], folder / "log") as child:
         until(lambda: answers(f"http://127.0.0.1:{health}/healthz"), what=f"a proxy in {folder}")
         until(lambda: _listening(listen), what=f"a listener in {folder}")
         yield Proxy(listen, health, child.pid, folder)
+    assert child.returncode == 0, (folder / "log").read_text()[-4000:]
 
 
 def _listening(port: int) -> bool:
@@ -93,6 +144,31 @@ class Load:
     with_arms_s: list[float] = field(default_factory=list)
     without_s: list[float] = field(default_factory=list)
     rss_mb: list[float] = field(default_factory=list)
+    took_s: float = 0.0
+
+    def __add__(self, more: Load) -> Load:
+        return Load(
+            self.with_arms_s + more.with_arms_s,
+            self.without_s + more.without_s,
+            self.rss_mb + more.rss_mb,
+            self.took_s + more.took_s,
+        )
+
+    def grown_mb(self) -> float:
+        """By how much the largest of the second half is above the largest of the first."""
+        half = len(self.rss_mb) // 2
+        return max(self.rss_mb[half:]) - max(self.rss_mb[:half])
+
+    def line(self) -> str:
+        added = ", ".join(
+            f"p{100 * q:g} {1e3 * self.added_s(q):+.2f} ms" for q in (0.5, 0.95, 0.99)
+        )
+        memory = f"{max(self.rss_mb):.0f} MB, {self.grown_mb():+.1f} in the second half"
+        return f"\n{len(self.with_arms_s)} requests in {self.took_s:.0f} s: {added}; {memory}"
+
+    def whole_s(self, quantile: float) -> float:
+        """When an answer through the proxy with arms was whole."""
+        return _quantile(self.with_arms_s, quantile)
 
     def added_s(self, quantile: float) -> float:
         """How much later an answer was whole because of the arms."""
@@ -110,17 +186,23 @@ def chat(number: int, size: int) -> bytes:
     ).encode()
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class Client:
     """One kept connection; every byte of every answer is compared."""
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._streams: Streams | None = None
 
-    async def ask(self, body: bytes, expected: bytes) -> float:
+    async def connect(self) -> Streams:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self.port, limit=2**24)
-        reader, writer = self._streams
+        return self._streams
+
+    async def ask(self, body: bytes, expected: bytes) -> float:
+        reader, writer = await self.connect()
         began = time.perf_counter()
         writer.write(
             b"POST /v1/chat/completions HTTP/1.1\r\nHost: engine\r\n"
@@ -146,14 +228,17 @@ async def drive(
     count: int = 5,
     size: int = 0,
     pause_s: float = 0.03,
+    plain_every: int = 1,
 ) -> Load:
-    """`requests` through each, `at_once` clients, each asking the two in turns.
+    """`requests` through each, `at_once` clients, each asking the two in turns; the one without
+    arms every n-th time.
 
     They pause, since clients, primary and arms share this process: in a closed loop what the arms
     cost here would show as the proxy's.
     """
     load = Load()
     numbers = iter(range(requests))
+    began = time.monotonic()
 
     async def client() -> None:
         pair = Client(tested.port), Client(plain.port)
@@ -162,7 +247,7 @@ async def drive(
                 body = chat(number, 200)
                 expected = answer_of(body, count, size)
                 order = (0, 1) if number % 2 else (1, 0)
-                for which in order:
+                for which in order[: 2 if number % plain_every == 0 else 0] or (0,):
                     await asyncio.sleep(pause_s)
                     took = await pair[which].ask(body, expected)
                     (load.without_s if which else load.with_arms_s).append(took)
@@ -175,6 +260,62 @@ async def drive(
     async with asyncio.TaskGroup() as group:
         for _ in range(at_once):
             group.create_task(client())
+    load.took_s = time.monotonic() - began
+    return load
+
+
+Drive = Callable[[], Awaitable[Load]]
+
+
+async def in_time(
+    once: Drive, again: Drive | None = None, later_ms: tuple[float, float] = (5.0, 25.0)
+) -> Load:
+    """Half of the answers at once, 19 of 20 within what a busy machine does to both.
+
+    Asked again once where they were not: a short burst of a neighbour's may meet one of the two
+    proxies alone; what a fault does, it does again.
+    """
+    load = await once()
+    if late := _late(load, later_ms):
+        second = await (again or once)()
+        assert not (still := _late(second, later_ms)), (late, still)
+        load += second
+    print(load.line())  # noqa: T201 what one watches in make soak
+    return load
+
+
+def _late(load: Load, later_ms: tuple[float, float]) -> str:
+    half, most = 1e3 * load.added_s(0.5), 1e3 * load.added_s(0.95)
+    late = half > later_ms[0] or most > later_ms[1]
+    return f"{half:.1f} and {most:.1f} ms later" if late else ""
+
+
+async def crowd(proxy: Proxy, most: int, count: int = 5) -> Load:
+    """`most` clients, each with a connection that stands, ask this one proxy at the same time."""
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
+    load = Load()
+    clients = [Client(proxy.port) for _ in range(most)]
+
+    async def ask(number: int) -> None:
+        body = chat(number, 200)
+        load.with_arms_s.append(await clients[number].ask(body, answer_of(body, count)))
+
+    async def watch() -> None:
+        while len(load.with_arms_s) < most:
+            load.rss_mb.append(proxy.rss_mb())
+            await asyncio.sleep(0.1)
+
+    try:
+        for client in clients:
+            await client.connect()
+        async with asyncio.TaskGroup() as group:
+            for number in range(most):
+                group.create_task(ask(number))
+            group.create_task(watch())
+    finally:
+        for client in clients:
+            await client.close()
     return load
 
 
@@ -188,8 +329,27 @@ class Books:
     """(arm, transport) → records."""
     open_ended: bool
 
+    @classmethod
+    def of(cls, metrics: dict[str, float]) -> Books:
+        """What /metrics says of the arms."""
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for name, value in metrics.items():
+            if said := COUNTED.fullmatch(name):
+                counts[said["arm"], said["counter"], said["reason"] or ""] = int(value)
+        return cls(counts, Counter(), open_ended=True)
+
+    @classmethod
+    def counted(cls, record: Accounting) -> Books:
+        """What an accounting record says."""
+        counts = Counter({(c.arm, c.counter, c.reason): c.value for c in record.counts})
+        return cls(counts, Counter(), open_ended=not record.final)
+
     def total(self, arm: str, counter: str) -> int:
         return sum(n for (a, c, _), n in self.counts.items() if (a, c) == (arm, counter))
+
+    def dropped(self, arm: str) -> set[str]:
+        """For which reasons."""
+        return {r for (a, c, r), n in self.counts.items() if (a, c) == (arm, "dropped") and n}
 
     def stored(self, arm: str) -> int:
         return sum(n for (a, _), n in self.exchanges.items() if a == arm)
@@ -199,7 +359,9 @@ class Books:
         return self.counts[arm, "reached", ""]
 
     def balance(self, arm: str) -> None:
-        """The equations, with nothing pending and nothing lost."""
+        """The equations, with nothing pending and nothing lost, and the log has what was counted."""
+        assert self.total(arm, "captured") == self.stored(arm)
+        assert self.total(arm, "pending") == self.total(arm, "lost") == 0
         assert self.total(arm, "eligible") == self.total(arm, "sampled") + self.total(
             arm, "skipped"
         )
@@ -212,9 +374,9 @@ class Books:
             assert self.total(arm, word) >= self.exchanges[arm, word]
 
 
-def books(folder: Path) -> Books:
-    """Read the whole log of a proxy that has ended."""
-    consumer = EmbeddedConsumer(folder / "stream", "test")
+def books(folder: Path, log: Path | None = None) -> Books:
+    """Read the whole log of a proxy that has ended: its stream, or `log`."""
+    consumer = EmbeddedConsumer(log or folder / "stream", "test")
     exchanges: Counter[tuple[str, str]] = Counter()
     last: Accounting | None = None
     seen: set[int] = set()
@@ -231,18 +393,33 @@ def books(folder: Path) -> Books:
     finally:
         consumer.close()
     assert last is not None
-    counts = Counter({(c.arm, c.counter, c.reason): c.value for c in last.counts})
-    return Books(counts, exchanges, not last.final)
+    return replace(Books.counted(last), exchanges=exchanges)
 
 
 @asynccontextmanager
-async def running(tmp_path: Path, primary: str, arms: dict[str, dict], **more):
-    """(proxy with the arms, proxy without), both in front of `primary`."""
-    stack = ExitStack()
-    start = stack.enter_context
+async def running(
+    tmp_path: Path,
+    primary: str,
+    arms: dict[str, dict],
+    *,
+    beside: str | None = None,
+    watched: bool = False,
+    **more,
+):
+    """(proxy with the arms, proxy without), in front of `primary`; the latter of `beside`, if given."""
+    both = [
+        proxy(tmp_path / "tested", primary, arms, watched=watched, **more),
+        proxy(tmp_path / "plain", beside or primary, {}),
+    ]
+    started = await asyncio.gather(
+        *(asyncio.to_thread(each.__enter__) for each in both), return_exceptions=True
+    )
+    began = [n for n, one in enumerate(started) if isinstance(one, Proxy)]
     try:
-        tested = await asyncio.to_thread(start, proxy(tmp_path / "tested", primary, arms, **more))
-        plain = await asyncio.to_thread(start, proxy(tmp_path / "plain", primary, {}))
-        yield tested, plain
+        for one in started:
+            if isinstance(one, BaseException):
+                raise one
+        yield started
     finally:
-        await asyncio.to_thread(stack.close)
+        ends = (asyncio.to_thread(both[n].__exit__, None, None, None) for n in began)
+        await asyncio.gather(*ends)
