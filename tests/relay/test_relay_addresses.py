@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 from shadow.relay import addresses
 from shadow.relay.addresses import Addresses, look_up
@@ -35,6 +36,34 @@ def test_rotation_and_refresh(monkeypatch):
     assert seen.wait(5)
     assert {known.rotation()[0] for _ in range(2)} == {"10.0.0.1", "10.0.0.2"}
     known.close()
+
+
+def test_a_name_is_looked_up_every_30_s(monkeypatch):
+    """Also after a look-up that failed, since the last good addresses serve; each second before."""
+    waited, done = [], threading.Event()
+
+    class Waits(threading.Event):
+        def wait(self, timeout=None):
+            waited.append(timeout)
+            if len(waited) == 5:
+                self.set()
+                done.set()
+            return self.is_set()
+
+    found = iter([OSError("no"), [], ["10.0.0.1"], OSError("away"), ["10.0.0.2"]])
+
+    def lookup(host, port):
+        answer = next(found)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    faked = SimpleNamespace(Event=Waits, Thread=threading.Thread)
+    monkeypatch.setattr(addresses, "threading", faked)
+    known = Addresses("engine.test", 1, lookup)
+    assert done.wait(5)
+    assert waited == [1.0, 1.0, 30.0, 30.0, 30.0]
+    assert known.rotation() == ["10.0.0.2"]
 
 
 def test_an_unknown_name_is_tried_again_soon(monkeypatch):

@@ -140,6 +140,7 @@ PROMISES: dict[str, list[str]] = {
         f"{M}: test_an_unresolved_arm",
     ],
     "each upstream refreshes its own addresses every 30 s, the last good ones serve meanwhile": [
+        "relay/addresses: test_a_name_is_looked_up_every_30_s",
         "relay/addresses: test_rotation_and_refresh",
         "config_numbers: test_what_nobody_configures",
         "relay/addresses: test_an_unknown_name_is_tried_again_soon",
