@@ -64,6 +64,7 @@ class Proxy:
         if config.attach == "tap":
             self._tap = Tap(config.primary, self.relay, config.workers)
             self.relay.carry = self._tap.tapped
+            self.mirror.cuts.watch(self._tap.open)
         elif needed(config.primary):
             self.relay.forwarding = Forwarding(config.primary, pool.authority)
         self._waits = Waits(self.relay, config.limits)

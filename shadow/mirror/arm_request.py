@@ -123,13 +123,18 @@ class ArmRequest:
             self._finish(transport, reason)
 
     def drop(self, reason: str) -> None:
-        """End it now without a record."""
+        """End it now without a record; what it was in the midst of says nothing of the arm."""
         if not self._ended:
             self._abort()
+            self.capture.head = None  # an error's status neither
             self._close()
             self.capture.leave()
             self._arm.ledger.add(self._arm.name, "dropped", reason)
             self._arm.ledger.release(self.capture.token)
+
+    def switch_off(self) -> None:
+        """The kill switch: end it now, never a failure of the arm."""
+        self.drop("switched_off")
 
     def _abort(self) -> None:
         if self.connection is None:

@@ -73,6 +73,15 @@ class Baseline:
             self.connection.abort()
             self._finish()
 
+    def switch_off(self) -> None:
+        """The kill switch: end it now, without a record. Production does not pass a tap: what the
+        replica is asked is mirroring too.
+        """
+        if self in self._tap.open:
+            self.plan.let_go("switched_off")
+        if self in self._tap.open:
+            self.give_up()
+
     def _finish(self) -> None:
         self._close()
         self._tap.relay.primary_ended(self.plan)

@@ -69,7 +69,8 @@ class Intake(Starts):
     def abandon(self) -> None:
         """After a fault of ours: let the window close; what was sampled shows as lost."""
         self._counted = True
-        self._due, self._late = [], []
+        self._due = []
+        self._take_late()
         self._settle()
         self._release()
 

@@ -21,6 +21,7 @@ from shadow.choosing.spending import spending
 from shadow.config.choice import Inside
 from shadow.mirror.arm import Arm, Shared
 from shadow.mirror.books import Books
+from shadow.mirror.cuts import Cuts
 from shadow.mirror.deadlines import Deadlines
 from shadow.mirror.plan import Plan
 from shadow.mirror.plans import Plans, Waiting
@@ -110,6 +111,7 @@ class Mirror:
         self._set_rates()
         self.plans = Plans(self.failed)
         self._deadlines = Deadlines(self.arms, self.failed)
+        self.cuts = Cuts([self.plans.late, *(arm.open for arm in self.arms)], self.failed)
 
     def decide(self, head: RequestHead, start_ns: int) -> Plan | None:
         """What the mirror will do with this request; None when nothing, which is then counted."""
@@ -206,13 +208,15 @@ class Mirror:
         self.totals.last_mirror_error = f"{type(error).__name__}: {error}"
 
     def tick(self, now: int) -> None:
-        """The proxy's clock: the switch, deadlines, idle connections."""
+        """The proxy's clock: the switch, what it ends, deadlines, idle connections."""
         requests, open_copies = self.totals.requests, sum(len(arm.open) for arm in self.arms)
         busy = requests != self._requests or self.totals.open_streams > 0 or open_copies > 0
         self._requests = requests
         self.switch.tick(now, time.time(), open_copies, busy=busy)
         if self._given != self.switch.version:
             self._set_rates()
+        if self.switch.skip == "kill_switch":
+            self.cuts.pass_by()
         self._deadlines.pass_by(now)
         for arm in self.arms:
             arm.pool.sweep()

@@ -95,9 +95,18 @@ class Plan(Intake):
         elif not due:
             self._offer()
 
+    def let_go(self, reason: str) -> None:
+        """Tapped: the replica's request ends where it stands, and what has not begun does not."""
+        if self._counted:
+            self.refused(reason)
+        else:
+            self.give_up(reason)
+
     def refused(self, reason: str) -> None:
         """Tapped, and counted: the replica may not have it, so nobody gets anything of it."""
         self._drop_waiting(reason)
+        if self.capture.sent_ns:
+            self._mirror.ledger.add(PRIMARY, "reached")
         self._mirror.ledger.add(PRIMARY, "dropped", reason)
         self._forget()
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from shadow.mirror.cuts import Open
+
 TURN_NS: Final = 500_000
 """So long at a time arms are started; one start takes 0.02 to 0.1 ms."""
 
@@ -48,6 +50,8 @@ class Plans:
         self._failed = failed
         self._ready: deque[Waiting] = deque()
         self._routing: deque[Waiting] = deque()
+        self.late: dict[Open, None] = {}
+        """Those with copies that wait for the end of the primary's answer."""
 
     def __iter__(self) -> Iterator[Waiting]:
         return iter((*self._ready, *self._routing))

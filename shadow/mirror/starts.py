@@ -101,6 +101,7 @@ class Starts(Waiting):
         if arm.after_primary:
             if not self._primary_ended:
                 self._late.append((arm, copy))
+                self._mirror.plans.late[self] = None
                 return
             if self._gone_after_ns >= 0:
                 reason = "the client left before it was this arm's turn"
@@ -123,7 +124,7 @@ class Starts(Waiting):
         if self.settled:
             self._waits = False
         if self._primary_ended:
-            late, self._late = self._late, late
+            late = self._take_late()
         reason = self._stopped()
         if reason:
             self._drop(self._due + late, reason)
@@ -141,9 +142,19 @@ class Starts(Waiting):
         return "" if mirror.switch.skip in _GOING_ON else "switched_off"
 
     def _drop_waiting(self, reason: str) -> None:
-        self._drop(self._due + self._late, reason)
-        self._due, self._late = [], []
+        self._drop(self._due + self._take_late(), reason)
+        self._due = []
         self._offer()
+
+    def switch_off(self) -> None:
+        """The kill switch: what waits for the primary's end will not have its turn."""
+        self._drop(self._take_late(), "switched_off")
+        self._offer()
+
+    def _take_late(self) -> list[tuple[Arm, Copy]]:
+        late, self._late = self._late, []
+        self._mirror.plans.late.pop(self, None)
+        return late
 
     def _drop(self, copies: list[tuple[Arm, Copy]], reason: str) -> None:
         for arm, _ in copies:

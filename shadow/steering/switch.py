@@ -1,8 +1,8 @@
 """The switch: whether the mirror mirrors now. Read at each request's head, told ten times a second.
 
 What holds it still, the strongest first: the kill switch, a person's pause, the experiment's end,
-that it has not begun, the loop's lag, a shadow-off window. Requests whose copies are under way go
-on.
+that it has not begun, the loop's lag, a shadow-off window. Copies that are under way go on, but
+for the kill switch's, which the mirror ends.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
 from relay.test_relay_mirror import OK, chat
 
 from shadow.mirror import deadlines, plans
+from shadow.steering.told import Told
 
 COPIES = 20
 
@@ -91,7 +92,8 @@ async def test_the_mirror_stops_between_two_copies(reason, monkeypatch):
                 if reason == "shutdown":
                     mirror.draining = True
                 else:
-                    mirror.switch.skip = mirror.switch.killed = "kill_switch"
+                    mirror.switch.hear(Told(paused=True))
+                    mirror.switch.skip = "paused"
             return start(*given)
 
         fp8.start = stopping
