@@ -8,57 +8,14 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-SECRETS: Final = frozenset(
-    {
-        b"access-key",
-        b"access-token",
-        b"api-key",
-        b"api-token",
-        b"apikey",
-        b"auth",
-        b"auth-token",
-        b"authkey",
-        b"authorization",
-        b"bearer",
-        b"client-secret",
-        b"code",
-        b"credential",
-        b"credentials",
-        b"hmac",
-        b"id-token",
-        b"jwt",
-        b"key",
-        b"pass",
-        b"passwd",
-        b"password",
-        b"pwd",
-        b"refresh-token",
-        b"secret",
-        b"session-token",
-        b"sig",
-        b"signature",
-        b"subscription-key",
-        b"token",
-        b"x-amz-credential",
-        b"x-amz-security-token",
-        b"x-amz-signature",
-        b"x-api-key",
-        b"x-goog-api-key",
-        b"x-goog-credential",
-        b"x-goog-signature",
-    }
-)
-"""Parameters that do not travel: in small letters, `_` read as `-`."""
-_SECRET: Final = re.compile(
-    rb"-(?:key|token|secret|signature|sig|passw(?:or)?d|credentials?|jwt|auth(?:orization)?)"
-)
-"""How the name of one ends that no list has."""
-MAX_PARAMETERS: Final = 256
+from shadow.credentials import credential, plain
+
+_CODE: Final = "code"
+"""Of a query alone: OAuth's, and functions' of clouds. In a body it is what a model is to read."""
+MAX_PARAMETERS: Final = 64
 """A query of more is not looked through on the loop: nothing of it travels."""
 ALL: Final = "*"
 _SEPARATOR: Final = re.compile(rb"([&;])")
-_HUMP: Final = re.compile(rb"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_BETWEEN: Final = bytes.maketrans(b"_.", b"--")
 
 
 def path_of(target: bytes) -> bytes:
@@ -85,7 +42,7 @@ def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
     for at in range(0, len(parts), 2):
         name = _secret(parts[at])
         if name:
-            gone.append(name.decode("latin-1"))
+            gone.append(name)
         else:
             kept += parts[at - 1 : at + 1] if kept else parts[at : at + 1]
     if not gone:
@@ -93,19 +50,11 @@ def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
     return (path + b"?" + b"".join(kept) if kept else path), gone
 
 
-def _secret(parameter: bytes) -> bytes:
+def _secret(parameter: bytes) -> str:
     """The name of a secret, in small letters and with dashes; empty for any other parameter."""
     name = parameter.partition(b"=")[0]
     if b"%" in name or b"+" in name:
         name = unquote_to_bytes(name.replace(b"+", b" "))
     name = name.partition(b"[")[0].strip(b" \t\r\n\0")  # a[] and a[0] are a list's
-    plain = name.lower().translate(_BETWEEN)
-    if plain in SECRETS or _ends_secretly(plain):
-        return plain
-    humps = _HUMP.sub(b"-", name).lower().translate(_BETWEEN)
-    return humps if humps in SECRETS or _ends_secretly(humps) else b""
-
-
-def _ends_secretly(name: bytes) -> bool:
-    dash = name.rfind(b"-")
-    return dash >= 0 and _SECRET.fullmatch(name, dash) is not None
+    text = name.decode("latin-1")
+    return _CODE if plain(text) == _CODE else credential(text)

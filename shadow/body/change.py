@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from shadow.body.edit import Edit, edits, key_text
-from shadow.body.names import STAYING
-from shadow.body.scan import Member, Object, Scanner, Steps
+from shadow.body.names import MOST_DEEP, is_nothing
+from shadow.body.scan import Member, Object, Scanner, Steps, TooMuch
+from shadow.body.staying import HOLDERS, left_behind
 
 COMPLETIONS: Final = b"/completions"
+RESPONSES: Final = b"/responses"
+_STORE: Final = "store"
 _GREEDY: Final[dict[bytes, Mapping[str, bytes]]] = {
     b"completions": {"temperature": b"0", "seed": b"1"},
     b"responses": {"temperature": b"0"},
@@ -19,6 +22,7 @@ _GREEDY: Final[dict[bytes, Mapping[str, bytes]]] = {
 }
 """What a greedy probe sets, by the path's last segment; the last two have no seed."""
 _NONE: Final[Mapping[str, bytes]] = {}
+_MOST_SAID: Final = 64
 _USAGE: Final = "stream_options.include_usage"
 
 
@@ -41,14 +45,18 @@ class Wish:
     spelled: Mapping[bytes, bytes] = field(init=False)
     """`models` as JSON texts, as most clients spell them."""
     gone: frozenset[bytes] = field(init=False)
-    """Top-level names that never stay, unless they are set."""
+    """Top-level names that are taken away."""
+    set_here: frozenset[bytes] = field(init=False)
+    """Top-level names that are set."""
 
     def __post_init__(self) -> None:
         texts = {json_text(name): json_text(to) for name, to in self.models.items()}
-        gone = STAYING | {name.encode() for name in self.removed if "." not in name}
+        gone = frozenset(name.encode() for name in self.removed if "." not in name)
+        here = frozenset(name.encode() for name in self.values if "." not in name)
         object.__setattr__(self, "nested", any("." in name for name in self.removed))
         object.__setattr__(self, "spelled", texts)
-        object.__setattr__(self, "gone", gone - {name.encode() for name in self.values})
+        object.__setattr__(self, "gone", gone - here)
+        object.__setattr__(self, "set_here", here)
 
     @property
     def reads(self) -> bool:
@@ -107,6 +115,8 @@ def changes(
     values = {**wish.values, **more} if more else wish.values
     if wish.include_usage and path.endswith(COMPLETIONS) and _streamed(body, found):
         values = {**values, _USAGE: b"true"}
+    if path.endswith(RESPONSES) and _stores(body, found, wish):
+        values = {**values, _STORE: b"false"}
     plain: dict[bytes, bytes] = {}
     nested = wish.nested
     for name, text in values.items():
@@ -114,13 +124,19 @@ def changes(
             nested = True
         elif not _is(body, found, name.encode(), text):
             plain[name.encode()] = text
-    removed = {member.name for member in found.members if member.name in wish.gone}
+    removed = yield from left_behind(body, found, b"", wish.set_here)
+    removed |= {member.name for member in found.members if member.name in wish.gone}
     if more:
         removed -= {name.encode() for name in more}
-    if nested:
+    holders = [member.name for member in found.members if member.name in HOLDERS]
+    if nested or holders:
         inside = _nested(values, wish.removed)
+        for holder in holders:
+            inside.setdefault(holder, ({}, []))
         yield from _all_within(scanner, found, inside, removed, plain, made, names)
-    names += [name.decode() for name in (*plain, *removed) if not _told(name.decode(), names)]
+    parents = {name.partition(".")[0] for name in names}
+    names += [said(name) for name in plain if said(name) not in parents]
+    names += [said(name) for name in removed]
     if plain or removed:
         made += edits(found, plain, removed)
     return Changes(made, sorted(set(names)) if len(names) > 1 else names)
@@ -146,11 +162,20 @@ def _all_within(
         for member in there:
             edited, altered = yield from _within(scanner, member, values, gone)
             made += edited
-            names += [f"{parent.decode()}.{name.decode()}" for name in altered]
+            names += [f"{said(parent)}.{name}" for name in altered]
 
 
-def _told(name: str, names: list[str]) -> bool:
-    return any(each.startswith(f"{name}.") for each in names)
+def said(name: bytes) -> str:
+    """A name as a record says it; of a long one, which a client made up, its beginning."""
+    return name[:_MOST_SAID].decode("utf-8", "replace")
+
+
+def _stores(body: bytes | bytearray, found: Object, wish: Wish) -> bool:
+    """Whether the Responses API would keep the copy, by its default and by no word of the arm's."""
+    if _STORE in wish.values or _STORE in wish.removed:
+        return False
+    store = found.last(_STORE.encode())
+    return store is None or is_nothing(body, store)
 
 
 def _models(body: bytes | bytearray, found: Object, wish: Wish) -> tuple[list[Edit], list[str]]:
@@ -214,22 +239,37 @@ def _nested(
 
 
 def _within(
-    scanner: Scanner, member: Member, values: dict[bytes, bytes], removed: list[bytes]
-) -> Steps[tuple[list[Edit], list[bytes]]]:
-    """The edits of an object that is a value. A null becomes one; anything else is no object, and
-    the arm will say so as the primary does.
+    scanner: Scanner,
+    member: Member,
+    values: Mapping[bytes, bytes],
+    removed: Sequence[bytes],
+    deep: int = 0,
+) -> Steps[tuple[list[Edit], list[str]]]:
+    """(the edits of an object that is a value, what they alter). A null becomes one; anything else
+    is no object, and the arm will say so as the primary does.
     """
     body = scanner.body
     if body[member.at] != b"{"[0]:
         if values and body[member.at : member.end] == b"null":
-            return [Edit(member.at, member.end, _object(values))], [*values]
+            return [Edit(member.at, member.end, _object(values))], [said(name) for name in values]
         return [], []
     inner = yield from Scanner(body).members(
         member.at
     )  # a count of its own: no arm spends another's
     wanted = {name: text for name, text in values.items() if not _is(body, inner, name, text)}
-    gone = [name for name in removed if inner.last(name) is not None]
-    return edits(inner, wanted, gone), [*wanted, *gone]
+    gone = {name for name in removed if inner.last(name) is not None}
+    made, altered = list[Edit](), list[str]()
+    if member.name in HOLDERS:
+        gone |= yield from left_behind(body, inner, member.name, values)
+        for each in inner.members:
+            if each.name in HOLDERS and each.name not in gone and each.name not in values:
+                if deep == MOST_DEEP:
+                    raise TooMuch("objects within objects")
+                edited, names = yield from _within(scanner, each, {}, (), deep + 1)
+                made += edited
+                altered += [f"{said(each.name)}.{name}" for name in names]
+    altered += [said(name) for name in (*wanted, *gone)]
+    return made + edits(inner, wanted, gone), altered
 
 
 def _object(values: Mapping[bytes, bytes]) -> bytes:

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from shadow.body.scan import STEP_BYTES, Member, Object, Steps
+from shadow.body.scan import Member, Object, Scanner, Steps, TooMuch
 
 STATEFUL: Final = frozenset(
     {
@@ -35,10 +35,12 @@ STATEFUL: Final = frozenset(
         b"requests",
         b"mcp_servers",
         b"tool_resources",
+        b"data_sources",
+        b"dataSources",
     }
 )
 """At the top level, with any value but null and false; `requests` and the two before it are
-batches'."""
+batches', the last two a cloud's indices, opened by the client's key that stands within."""
 STEERING: Final = frozenset(
     {
         b"kv_transfer_params",
@@ -58,15 +60,23 @@ STEERING: Final = frozenset(
         b"id_slot",
         b"backend_instance_id",
         b"nvext",
+        b"conversation_params",
+        b"api_base",
+        b"base_url",
     }
 )
-"""Of vLLM, SGLang, TensorRT-LLM, llama.cpp and Dynamo; at the top level."""
+"""Of vLLM, SGLang, TensorRT-LLM, llama.cpp, Dynamo, and gateways; at the top level."""
 CREDENTIALS: Final = frozenset(
-    {b"api_key", b"api_token", b"access_token", b"auth_token", b"authorization", b"extra_headers"}
+    {b"extra_headers", b"headers", b"extra_query", b"user_config", b"model_list", b"fallbacks"}
 )
-"""What gateways read at the top level, and engines pass over; the last holds header fields."""
+"""Objects of gateways that hold credentials anywhere in them: fields and parameters to be sent on,
+routes with keys of their own. What says by its name that it is one: `shadow.credentials`."""
+AS_THE_BODY: Final = b"extra_body"
+"""Its members are the body's own to a gateway that merges it: they may steer and point at state."""
+MOST_DEEP: Final = 4
+"""Objects within objects of that kind."""
 STAYING: Final = STEERING | CREDENTIALS
-"""Taken out of every copy."""
+"""Taken out of every copy, by name."""
 NAMES: Final = frozenset(name.decode() for name in STATEFUL | STAYING)
 _NOTHING: Final = frozenset({b"null", b"false"})
 _PATHS: Final = re.compile(
@@ -101,6 +111,17 @@ def _any_spelling(names: tuple[str, ...]) -> re.Pattern[bytes]:
 _SPELLED: Final = {key: _any_spelling(names) for key, names in _NESTED.items()}
 _ANY_NAME: Final = re.compile(rb"\x00|" + _any_spelling((*NAMES, _FILE, _ITEM, *_OF_TOOLS)).pattern)
 """Also NUL: some servers take UTF-16, where a name would look otherwise."""
+_ANY_CREDENTIAL: Final = re.compile(
+    rb"(?:keys?|token|secrets?|pass(?:wd|word|phrase)?|pwd|signature|sig|credentials?|jwt|auth|bearer"
+    rb"|authorization|authentication|cookies?|hmac|\\u00[2-7][0-9a-f][^\"':,\\]{0,24})"
+    rb"[-_0-9]{0,4}[\"']?[ \t\r\n]{0,64}:"
+)
+"""In small letters, a key that ends as a credential's name may, or that is spelled in escapes: in
+what is no JSON nobody can say which keys a server sees."""
+_ANY_STEP: Final = 6 * 1024
+"""Of a search for all of these, which takes up to 0.1 µs a byte."""
+_NAME_STEP: Final = 16 * 1024
+"""Of a search for a few."""
 _LONGEST: Final = 6 * 32
 """No name is longer, with each character escaped."""
 
@@ -156,34 +177,52 @@ def _part_refers(part: dict[str, Any]) -> bool:
     return False
 
 
-def stateful(body: bytes | bytearray, found: Object) -> Steps[bool]:
+def stateful(body: bytes | bytearray, found: Object, deep: int = 0) -> Steps[bool]:
     """Whether the body, read as `found`, points at state. In a large one a name counts wherever it
     stands within the messages.
+
+    Raises:
+        NotJson: an object whose members are the body's own is none; TooMuch: it is too deep.
     """
     for member in found.members:
-        if member.name in STATEFUL and not _is_nothing(body, member):
+        if member.name in STATEFUL and not is_nothing(body, member):
             return True
-        if member.name == b"prompt" and body[member.at] == b"{"[0]:
+        is_object = body[member.at] == b"{"[0]
+        if member.name == b"prompt" and is_object:
             return True
         spelled = _SPELLED.get(member.name)
         if spelled is not None and (yield from _holds(body, member, spelled)):
             return True
+        if member.name == AS_THE_BODY and is_object:
+            if deep == MOST_DEEP:
+                raise TooMuch("objects within objects")
+            inner = yield from Scanner(body).members(member.at)
+            if (yield from stateful(body, inner, deep + 1)):
+                return True
     return False
 
 
-def _is_nothing(body: bytes | bytearray, member: Member) -> bool:
+def is_nothing(body: bytes | bytearray, member: Member) -> bool:
+    """Whether a member's value is null or false."""
     return bytes(body[member.at : min(member.end, member.at + 6)]) in _NOTHING
 
 
 def _holds(body: bytes | bytearray, member: Member, names: re.Pattern[bytes]) -> Steps[bool]:
-    for at in range(member.at, member.end, STEP_BYTES):
-        if names.search(body, at, min(at + STEP_BYTES + _LONGEST, member.end)):
+    for at in range(member.at, member.end, _NAME_STEP):
+        if names.search(body, at, min(at + _NAME_STEP + _LONGEST, member.end)):
             return True
-        if member.end - at > STEP_BYTES:
+        if member.end - at > _NAME_STEP:
             yield
     return False
 
 
 def named(body: bytes | bytearray) -> Steps[bool]:
-    """Whether any of the names stands anywhere in a body that is no JSON object."""
-    return (yield from _holds(body, Member(b"", 0, 0, len(body)), _ANY_NAME))
+    """Whether any of the names, or a credential's, stands anywhere in a body that is no JSON
+    object.
+    """
+    for at in range(0, len(body), _ANY_STEP):
+        text = bytes(body[at : at + _ANY_STEP + _LONGEST])
+        if _ANY_NAME.search(text) or _ANY_CREDENTIAL.search(text.lower()):
+            return True
+        yield
+    return False

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from shadow.body.change import Wish, sought
+from shadow.body.change import RESPONSES, Wish, sought
 from shadow.body.coding import Encoded, undone
 from shadow.body.conversation import beginning_in, beginning_of
-from shadow.body.names import NAMES, named, stateful, stateful_path, stateful_tree
+from shadow.body.names import named, stateful, stateful_path, stateful_tree
 from shadow.body.parsed import tree
 from shadow.body.quick import located
 from shadow.body.scan import NotJson, Scanner, Steps, TooMuch
+from shadow.body.staying import plain
 from shadow.choosing.probes import Probes
 from shadow.choosing.routes import Route, Seen, routed, wished
 from shadow.choosing.sampling import CONVERSATION
@@ -71,7 +72,8 @@ class Router:
 
     def untouched(self, request: Request) -> bool:
         """Whether every arm gets the request as it came, as far as can be said at once."""
-        if self._reads or request.head.coded or stateful_path(path_of(request.head.target)):
+        path = path_of(request.head.target)
+        if self._reads or request.head.coded or path.endswith(RESPONSES) or stateful_path(path):
             return False
         return not request.body or self._plain(request) is not None
 
@@ -79,7 +81,7 @@ class Router:
         """The body, where it is quickly parsed, points at no state and steers nothing."""
         body = request.body
         found = tree(body)
-        if found is None or not NAMES.isdisjoint(found) or stateful_tree(found):
+        if found is None or not plain(found, body) or stateful_tree(found):
             return None
         request.parsed(found)
         return found
@@ -127,17 +129,20 @@ class Router:
         body, scanner = request.body, Scanner(request.body)
         if not body:
             return Seen(scanner)
-        plain = self._plain(request)
-        if plain is not None and self._scanned.isdisjoint(plain):
-            quick = located(body, plain, self._sought)
+        parsed = self._plain(request)
+        if parsed is not None and self._scanned.isdisjoint(parsed):
+            quick = located(body, parsed, self._sought)
             if quick is not None:
-                return Seen(scanner, "", quick, plain)
+                return Seen(scanner, "", quick, parsed)
         try:
             found = yield from scanner.whole()
         except NotJson:
             return Seen(scanner, "not_json" if (yield from named(body)) else "")
-        points = yield from stateful(body, found)
-        return Seen(scanner, "stateful" if points else "", found, plain)
+        try:
+            points = yield from stateful(body, found)
+        except NotJson:
+            return Seen(scanner, "not_json")
+        return Seen(scanner, "stateful" if points else "", found, parsed)
 
     def _undo(self, request: Request) -> Steps[None]:
         codings = field_values(request.head, b"content-encoding")

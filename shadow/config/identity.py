@@ -12,6 +12,7 @@ from shadow.config.model import Config
 from shadow.config.references import Place, without_references
 from shadow.config.secret_keys import SECRET_KEYS
 from shadow.config.upstream import Arm, Upstream
+from shadow.credentials import credential
 
 MASK = "********"
 
@@ -111,5 +112,6 @@ def _mask(node: Any, place: Place, referring: Mapping[Place, str]) -> Any:
 def _is_secret(place: Place) -> bool:
     name = place[-1].lower()
     if place[-3:-1] == ("params", "set"):
-        return name.partition(".")[0].encode() in CREDENTIALS
+        words = place[-1].split(".")
+        return words[0].encode() in CREDENTIALS or any(map(credential, words))
     return name in SECRET_KEYS or place[-3:-1] == ("headers", "set")

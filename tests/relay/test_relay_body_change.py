@@ -124,7 +124,31 @@ def test_usage_is_asked_for(body, new, names):
     wish = Wish({}, {}, include_usage=True)
     said = ["stream_options.include_usage"][:names]
     assert changed(body, wish) == (body if new is None else new, said)
-    assert changed(body, wish, b"/v1/responses") == (body, [])
+    assert changed(body, wish, b"/v1/messages") == (body, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "new"),
+    [
+        (b'{"input":"hi"}', b'{"input":"hi","store":false}'),
+        (b'{"input":"hi" ,"store":null }', b'{"input":"hi" ,"store":false }'),
+        (rb'{"st\u006fre":null,"n":1}', rb'{"st\u006fre":false,"n":1}'),
+        (b'{"store":false}', None),
+        (b"{}", b'{"store":false}'),
+    ],
+)
+def test_no_copy_is_stored(body, new):
+    """The Responses API stores by default: a copy says that it must not, and the record says so.
+    Elsewhere nothing is stored by default. What the operator says for the arm stands.
+    """
+    said = [] if new is None else ["store"]
+    assert changed(body, Wish({}, {}), b"/v1/responses") == (body if new is None else new, said)
+    for path in (CHAT, b"/v1/messages", b"/v1/completions", b"/v1/embeddings"):
+        assert changed(body, Wish({}, {}), path) == (body, [])
+    own, _ = changed(body, Wish({}, {"store": b"true"}), b"/v1/responses")
+    assert json.loads(own)["store"] is True
+    removed, _ = changed(body, Wish({}, {}, ("store",)), b"/v1/responses")
+    assert "store" not in json.loads(removed)
 
 
 def test_within_an_object():

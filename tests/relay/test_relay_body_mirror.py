@@ -107,6 +107,40 @@ async def test_a_stateful_request_goes_to_no_arm(name):
         assert counts[arm, "skipped", "stateful"] == 1
 
 
+RESPONSES = b"/v1/responses"
+
+
+@pytest.mark.parametrize("large", [b"", b',"x":"' + b"A" * 300_000 + b'"'])
+@in_loop
+async def test_a_response_is_not_stored_at_a_candidate(large):
+    """The Responses API stores what does not say `store: false`: the primary gets the client's
+    word, each copy says false. What asks to be stored goes to no arm.
+    """
+    silent, null = (b'{"input":"hi"%b%b}' % (large, more) for more in (b"", b',"store":null'))
+    never, asked = (b'{"input":"hi"%b,"store":%b}' % (large, word) for word in (b"false", b"true"))
+    requests = [chat(body, path=RESPONSES) for body in (silent, null, never, asked)]
+    seen, exchanges, counts = await sent({"fp8": {}, "b": {}}, *requests, records=9)
+    assert seen["primary"] == [silent, null, never, asked]
+    assert (
+        sorted(seen["fp8"]) == sorted(seen["b"]) == [b'{"input":"hi"%b,"store":false}' % large] * 3
+    )
+    assert counts["fp8", "skipped", "stateful"] == 1
+    changes = Counter(tuple(each.request_changes) for each in exchanges if each.arm == "fp8")
+    assert changes == {("body:store",): 2, (): 1}
+
+
+@in_loop
+async def test_a_coded_response_is_not_stored():
+    """Its coding is undone, to say so."""
+    body = b'{"input":"hi"}'
+    seen, _, _ = await sent({"fp8": {}}, gzipped(body), records=2)
+    assert seen["fp8"] == [b'{"input":"hi","store":false}']
+
+
+def gzipped(body: bytes) -> bytes:
+    return chat(gzip.compress(body), b"Content-Encoding: gzip\r\n", path=RESPONSES)
+
+
 @in_loop
 async def test_steering_fields_stay():
     """Taken away without any configuration, and said so; the primary's stay."""

@@ -1,0 +1,124 @@
+"""Which names are a credential's, in a query or a body: gateways and clients invent new ones.
+
+A name is judged by its words, however they are joined: `api_key`, `API-KEY`, `apiKey`, `api.key`.
+What opens a door by one of them is not what a model is told: `token` is a credential, `max_tokens`,
+`eos_token` and `timings_per_token` are not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+SECRETS: Final = frozenset(
+    {
+        "access-key",
+        "access-token",
+        "api-key",
+        "api-token",
+        "apikey",
+        "auth",
+        "auth-token",
+        "authkey",
+        "authorization",
+        "bearer",
+        "client-secret",
+        "credential",
+        "credentials",
+        "hmac",
+        "id-token",
+        "jwt",
+        "key",
+        "pass",
+        "passwd",
+        "password",
+        "pwd",
+        "refresh-token",
+        "secret",
+        "session-token",
+        "sig",
+        "signature",
+        "subscription-key",
+        "token",
+        "x-amz-credential",
+        "x-amz-security-token",
+        "x-amz-signature",
+        "x-api-key",
+        "x-goog-api-key",
+        "x-goog-credential",
+        "x-goog-signature",
+    }
+)
+"""Names in small letters, `_`, `.` and blanks read as `-`."""
+_PARAMETER: Final = re.compile(
+    r"(?:prompt-)?cache-key"
+    r"|(?:[a-z0-9-]*-)?(?:bos|eos|eot|eom|pad|unk|mask|sep|cls|fim|prefix|suffix|middle|stop|start"
+    r"|end|begin|special|image|video|audio|think|thinking|reasoning|newline|space|decoder|draft"
+    r"|prompt|completion|forced|per|max|min|m(?:ax|in)-new|first|last|next|sampled)-token"
+)
+"""Model parameters that end as a credential does: tokens of a vocabulary, and what is counted a
+token (OpenAI, vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp)."""
+_LAST: Final = frozenset(
+    {
+        "auth",
+        "authentication",
+        "authorization",
+        "bearer",
+        "cookie",
+        "cookies",
+        "credential",
+        "credentials",
+        "hmac",
+        "jwt",
+        "key",
+        "passphrase",
+        "passwd",
+        "password",
+        "pwd",
+        "secret",
+        "secrets",
+        "sig",
+        "signature",
+        "token",
+    }
+)
+"""The last word of one that no list has, digits behind it apart."""
+_HELD: Final = re.compile(
+    r"(?:api|access|secret|private|auth|account|subscription)key"
+    r"|(?:api|access|auth|bearer|refresh|session|security)token"
+    r"|clientsecret|serviceaccount|credential"
+)
+"""What one holds, its words run together, before an `_id`, an `s` or a `_name`."""
+_HINT: Final = re.compile(r"key|token|secret|auth|pass|pwd|cred|sig|jwt|cookie|bearer|hmac|account")
+"""Each of them has one of these: most names are told by it at once."""
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN: Final = str.maketrans("_. :/", "-----")
+LONG: Final = "*"
+_MOST: Final = 256
+"""A name of more characters is no parameter of anybody."""
+
+
+def plain(name: str) -> str:
+    """In small letters and with dashes."""
+    return name.lower().translate(_BETWEEN).strip("-")
+
+
+def credential(name: str) -> str:
+    """The name as it is listed, where it is a credential's; else ''."""
+    whole = plain(name)
+    if _HINT.search(whole) is None:
+        return ""
+    if len(name) > _MOST:
+        return LONG
+    if _opens(whole):
+        return whole
+    humps = plain(_HUMP.sub("-", name))
+    return humps if humps != whole and _opens(humps) else ""
+
+
+def _opens(name: str) -> bool:
+    if name in SECRETS:
+        return True
+    if name.rstrip("0123456789-").rpartition("-")[2] in _LAST:
+        return _PARAMETER.fullmatch(name) is None
+    return _HELD.search(name.replace("-", "")) is not None

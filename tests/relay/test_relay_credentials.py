@@ -1,0 +1,63 @@
+"""Which names are a credential's: however gateways spell them, and never a model's parameter."""
+
+from __future__ import annotations
+
+import pytest
+
+from shadow.credentials import LONG, credential
+
+OPENING = [
+    "api_key", "apiKey", "api-key", "APIKey", "API_KEY", "api.key", "api key", "apikey", "x-api-key", "apiKeys",
+    "api_key_2", "api_key_id", "token", "Token", "bearer", "bearer_token", "auth", "auth_token", "authToken",
+    "authorization", "Authorization", "authentication", "access_token", "accessToken", "refresh_token", "id_token",
+    "oauth_token", "csrf_token", "key", "secret", "client_secret", "clientSecret", "password", "passwd", "passphrase",
+    "pwd", "pass", "credential", "credentials", "customer_credentials", "jwt", "hmac", "sig", "signature", "cookie",
+    "cookies", "session_token", "subscription-key", "private_key", "master_key", "aws_access_key_id",
+    "AWSAccessKeyId", "aws_secret_access_key", "aws_session_token", "aws_web_identity_token", "azure_ad_token",
+    "azureADToken", "azure_client_secret", "azure_password", "vertex_credentials", "litellm_credential_name",
+    "watsonx_token", "langfuse_secret_key", "langfuse_public_key", "langsmith_api_key", "wandb_api_key", "hf_token",
+    "service_account_json", "openai_api_key", "_api_key_", "my_new_gateways_token",
+]  # fmt: skip
+"""Names that gateways and clients of them are known to send, and some that nobody knows."""
+
+PARAMETERS = [
+    "model", "messages", "prompt", "input", "instructions", "system", "tools", "tool_choice", "stream",
+    "stream_options", "temperature", "top_p", "top_k", "min_p", "n", "seed", "stop", "user", "metadata", "logit_bias",
+    "logprobs", "top_logprobs", "max_tokens", "maxTokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens",
+    "min_tokens", "min_new_tokens", "max_prompt_tokens", "max_thinking_tokens", "thinking_token_budget", "budget_tokens",
+    "token_ids", "prompt_token_ids", "input_ids", "stop_token_ids", "bad_token_ids", "allowed_token_ids",
+    "logprob_token_ids", "return_token_ids", "return_tokens_as_token_ids", "return_prompt_token_ids",
+    "return_token_offsets", "return_tokens", "return_cached_tokens_details", "truncate_prompt_tokens",
+    "skip_special_tokens", "spaces_between_special_tokens", "add_special_tokens", "include_stop_str_in_output",
+    "tokenizer", "tokenize", "detokenize", "tokens", "draft_tokens", "top_n_tokens", "prompt_cache_key",
+    "promptCacheKey", "prompt_cache_retention", "safety_identifier", "bos_token", "eos_token", "pad_token", "unk_token",
+    "mask_token", "sep_token", "cls_token", "stop_token", "eosToken", "forced_bos_token", "timings_per_token",
+    "input_cost_per_token", "presence_penalty", "frequency_penalty", "repetition_penalty", "no_repeat_ngram_size",
+    "response_format", "structured_outputs", "guided_json", "guided_regex", "json_schema", "regex", "ebnf",
+    "reasoning", "reasoning_effort", "chat_template", "chat_template_kwargs", "continue_final_message",
+    "add_generation_prompt", "documents", "query", "passages", "bad_words", "ignore_eos", "use_beam_search",
+    "length_penalty", "early_stopping", "best_of", "echo", "suffix", "service_tier", "modalities", "audio",
+    "prediction", "parallel_tool_calls", "verbosity", "vllm_xargs", "custom_params", "custom_logit_processor",
+    "mm_processor_kwargs", "media_io_kwargs", "lora_path", "lora_request", "end_id", "pad_id", "cache_prompt",
+    "n_predict", "dry_multiplier", "mirostat", "samplers", "stream_interval", "watermark", "decoder_input_details",
+    "author", "keywords", "passage", "signal", "design", "code", "account", "include", "truncation", "text",
+]  # fmt: skip
+"""Of OpenAI, Anthropic, vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp; and words that only look odd."""
+
+
+@pytest.mark.parametrize("name", OPENING)
+def test_what_opens_a_door(name):
+    """Told by its words, however they are joined."""
+    assert credential(name)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_what_a_model_is_told(name):
+    """A token is a credential; tokens, and a token of the vocabulary, are not."""
+    assert credential(name) == ""
+
+
+def test_a_long_name_is_no_parameter():
+    """Not looked through: it is a credential's if it may be."""
+    assert credential("x" * 300) == ""
+    assert credential("x" * 300 + "_tokens") == LONG
