@@ -51,6 +51,9 @@ class NoLag:
     def take(self) -> list[int]:
         return [0] * 20
 
+    def pace(self, tick_s: float) -> None:
+        pass
+
     def stop(self) -> None:
         pass
 
@@ -109,7 +112,8 @@ def test_what_records_say_of_a_window():
     windows = Windows("e", said.period_s, said.window.least, said.window.most)
     start, end = windows.of(4_500_000)
     one = switch(isolation=said)
-    one.watch = NoLag()
+    assert one.lag is not None
+    one.lag.watch = NoLag()
     seen = []
     for wall, copies in (
         (start - 1, 3), (start + 1, 3), (start + 2, 0), (start + 6, 3), (end + 0.1, 0), (end + 4.9, 0), (end + 5.5, 0),
@@ -131,14 +135,16 @@ def test_the_guard_s_pause_reaches_the_switch():
         def take(self) -> list[int]:
             return [0] * 10 + [5_000_000] * (0 if one.skip else 10)
 
-    one.watch = Lagging()
+    assert one.lag is not None
+    one.lag.watch = Lagging()
     wall = Windows("e", 400, 10, 30).of(100)[1] + 1
-    for second in range(30):
-        one.tick((second + 1) * 1_000_000_000, wall, 0)
+    for tenth in range(300):
+        one.tick((tenth + 1) * 100_000_000, wall, 0)
     assert one.skip == "lag"
-    assert (one.guard.paused, one.guard.pauses_total, one.stills["lag"]) == (True, 1, 1)
-    for second in range(30, 95):
-        one.tick((second + 1) * 1_000_000_000, wall, 0)
+    assert (one.guard.paused, one.guard.pauses_total, one.guard.probes_total) == (True, 1, 1)
+    assert 6 <= one.stills["lag"] <= 17  # each slice of the probe, and the pause
+    for tenth in range(300, 950):
+        one.tick((tenth + 1) * 100_000_000, wall, 0)
         if not one.skip:
             break
     assert (one.skip, one.mirroring) == ("", "after")
@@ -152,12 +158,13 @@ def test_an_idle_loop_is_not_watched_and_its_pause_still_ends():
         assert one.guard is not None
         wall = Windows("e", 400, 10, 30).of(100)[1] + 1
         one.tick(10**9, wall, 0, busy=False)
-        never = one.watch is None
+        assert one.lag is not None
+        never = one.lag.watch is None
         one.tick(2 * 10**9, wall, 0)
         one.guard._pause(2.0)
         for second in range(3, 70):
             one.tick(second * 10**9, wall, 0, busy=False)
-        return never, one.watch is None, one.skip
+        return never, one.lag.watch is None, one.skip
 
     assert asyncio.run(idle()) == (True, True, "")
 

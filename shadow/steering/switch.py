@@ -7,7 +7,6 @@ for the kill switch's, which the mirror ends.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -16,7 +15,7 @@ import structlog
 
 from shadow.config.lifecycle import AFTER_S, Isolation
 from shadow.steering.guard import Guard
-from shadow.steering.lag import Watch
+from shadow.steering.loop_lag import LoopLag
 from shadow.steering.term import Term
 from shadow.steering.told import Told
 from shadow.steering.windows import Windows
@@ -25,7 +24,6 @@ REASONS: Final = ("kill_switch", "paused", "stopped", "not_started", "lag", "sha
 """Why mirroring stands still; skipped requests have the same words."""
 OFF: Final = frozenset({"off", "ending"})
 """What the records of a shadow-off window say of it."""
-_SECOND_NS: Final = 1_000_000_000
 
 _log = structlog.get_logger("shadow.switch")
 
@@ -35,17 +33,13 @@ class Switch:
 
     __slots__ = (
         "_back_s",
-        "_busy",
-        "_changed",
         "_config_hash",
-        "_held",
         "_names",
-        "_second_ns",
         "_windows",
         "fault",
         "faults_total",
-        "guard",
         "killed",
+        "lag",
         "mirroring",
         "skip",
         "stills",
@@ -54,7 +48,6 @@ class Switch:
         "told",
         "unseen",
         "version",
-        "watch",
     )
 
     def __init__(
@@ -67,12 +60,11 @@ class Switch:
     ) -> None:
         self._config_hash, self._names = config_hash, tuple(arms)
         self._windows: Windows | None = None
-        self.guard: Guard | None = None
+        self.lag: LoopLag | None = None
         if isolation is not None and self._names:
             window = isolation.window
             self._windows = Windows(experiment, isolation.period_s, window.least, window.most)
-            self.guard = Guard(int(isolation.pause_lag * 1e9))
-        self.watch: Watch | None = None
+            self.lag = LoopLag(int(isolation.pause_lag * 1e9))
         self.told = Told()
         self.killed = ""
         """Why the kill switch holds; '': it does not."""
@@ -94,11 +86,7 @@ class Switch:
         """What records of requests that arrive now say."""
         self.stills: Counter[str] = Counter()
         """How often mirroring has come to stand still, by reason."""
-        self._held = False
-        self._changed = False
-        self._busy = False
         self._back_s = 0.0
-        self._second_ns = 0
 
     def hear(self, told: Told) -> None:
         """What people and the analysis have said holds from now on."""
@@ -123,8 +111,8 @@ class Switch:
             open_copies: requests of arms that are open.
             busy: whether clients asked for anything since the last call, or wait for an answer.
         """
-        if self.guard is not None:
-            self._lag(self.guard, now_ns, open_copies, busy=busy)
+        if self.lag is not None:
+            self.lag.tick(now_ns, open_copies, on=not self.skip, busy=busy)
         since = None if self._windows is None else self._windows.since(wall_s)
         self._turn(self._reason(wall_s, since), now_ns / 1e9)
         if self.skip:
@@ -141,7 +129,7 @@ class Switch:
             return "stopped"
         if ended := self.term.skip(wall_s):
             return ended
-        if self.guard is not None and self.guard.holds:
+        if self.lag is not None and self.lag.guard.holds:
             return "lag"
         return "" if since is None else "shadow_off"
 
@@ -153,13 +141,12 @@ class Switch:
         before = self.skip
         if reason == before:
             return
-        self._changed = True
         self.skip = reason
         if not reason:
             self._back_s = now_s
         else:
             self.stills[reason] += 1
-        if {before, reason} - {"", "shadow_off"}:
+        if {before, reason} - {"", "shadow_off", "lag"}:
             self._say(before, reason)
 
     def _say(self, before: str, reason: str) -> None:
@@ -167,43 +154,21 @@ class Switch:
             "kill_switch": self.killed or self.unseen(),
             "paused": f"by {self.told.by or 'somebody'}: {self.told.reason or 'no reason given'}",
             "stopped": "; ".join(dict.fromkeys(self.stopped.values())) if self._all_ended else "",
-            "lag": "the loop lags with mirroring on; looking whether it does without",
+            "lag": "the loop lags with mirroring on",
         }.get(reason, "") or self.term.why(reason)
-        if reason == "lag":  # a probe; a pause is said where it is decided
+        if reason == "lag":  # said where it is decided
             _log.info("mirroring stands still", why=reason, detail=why)
         elif reason and reason != "shadow_off":
             _log.warning("mirroring stands still", why=reason, detail=why)
         elif before not in {"", "shadow_off"}:
             _log.info("mirroring goes on", stood_still_for=before)
 
-    def _lag(self, guard: Guard, now_ns: int, open_copies: int, *, busy: bool) -> None:
-        """Tell the guard of each busy second that was of one kind; an idle loop is not watched."""
-        self._busy = self._busy or busy
-        if self._busy and self.watch is None:
-            self.watch = Watch(asyncio.get_running_loop())
-            self._second_ns = now_ns
-        if now_ns - self._second_ns < _SECOND_NS:
-            return
-        self._second_ns = now_ns
-        late = [] if self.watch is None else self.watch.take()
-        idle, self._busy = not self._busy, False
-        if idle:
-            self.close()
-        changed, self._changed = self._changed, False
-        if changed or (idle and not guard.paused):
-            return
-        guard.second(now_ns / 1e9, late, on=not self.skip, open_copies=open_copies)
-        if guard.paused != self._held:
-            self._held = guard.paused
-            if guard.paused:
-                _log.warning(
-                    "mirroring pauses itself: the loop lags with it and not without it",
-                    p99_on_ms=guard.on.quantile(0.99) / 1e6,
-                    p99_off_ms=guard.off.quantile(0.99) / 1e6,
-                )
+    @property
+    def guard(self) -> Guard | None:
+        """What pauses mirroring for the loop's sake."""
+        return None if self.lag is None else self.lag.guard
 
     def close(self) -> None:
         """End the watching."""
-        if self.watch is not None:
-            self.watch.stop()
-            self.watch = None
+        if self.lag is not None:
+            self.lag.close()
