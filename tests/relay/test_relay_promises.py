@@ -281,7 +281,10 @@ PROMISES: dict[str, list[str]] = {
     "zero 502s that the client would not have had": [
         f"{W}: test_an_engine_that_closes_idle_connections_costs_nobody_an_answer"
     ],
-    "Drain with streams of minutes running": [f"{W}: test_a_drain_among_long_streams"],
+    "Drain with streams of minutes running": [
+        "end_to_end/long_drain: test_a_drain_outlasts_streams_of_a_minute_and_a_half",
+        f"{W}: test_a_drain_among_long_streams",
+    ],
     "kill -9 of the proxy behind a real Envoy: at most the streams in flight are lost": [
         "gateways/failover: test_kill_9_costs_at_most_the_streams_in_flight"
     ],
