@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import urllib.parse
 import urllib.request
@@ -10,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from privacy.loose_engine import NEEDLES
+from privacy.loose_engine import CLOSE_TO, NEEDLES
 
 from collector.decode import completion_of
 from shadow.exchange import Exchange, MalformedRecord, decode
@@ -24,7 +25,7 @@ def leaks(sinks: Iterator[Sink]) -> dict[str, set[bytes]]:
     found: dict[str, set[bytes]] = {}
     for name, content in sinks:
         plain = content.replace(b"\\u002e", b".").replace(b"\\", b"")
-        for needle in NEEDLES:
+        for needle in (*NEEDLES, *CLOSE_TO):
             # a number may stand in the middle of another, of a time for one
             pattern = rb"(?<!\d)" + re.escape(needle) + rb"(?!\d)"
             if re.search(pattern, content) or re.search(pattern, plain):
@@ -60,6 +61,8 @@ def record(value: bytes) -> Iterator[Sink]:
         told = decode(value)
     if isinstance(told, Exchange):
         yield "stream: body", told.body
+        if told.body.startswith(b"\x1f\x8b"):
+            yield "stream: body, unpacked", gzip.decompress(told.body)
         yield "stream: request", told.request or b""
         yield "stream: answer", str(asdict(completion_of(told))).encode()
 
