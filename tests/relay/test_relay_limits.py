@@ -18,6 +18,7 @@ from shadow.choosing.admission import Bucket
 from shadow.choosing.spending import Purse, Spending
 from shadow.choosing.usage import Tokens, tokens
 from shadow.config.bounds import ArmLimits, Price
+from shadow.mirror import arm as one_arm
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHAT = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 40\r\n\r\n" + b"{}".ljust(
@@ -170,6 +171,40 @@ async def test_each_worker_has_its_part_of_an_arm_s_concurrency():
         await until(lambda: stage.ledger.counts.get(("control", "captured", "")) == 3)
 
 
+@in_loop
+async def test_a_worker_has_its_part_of_the_rate(monkeypatch):
+    """20/s by two workers: ten at once through each, and ten a second from then on."""
+    now = [S]
+    monkeypatch.setattr(one_arm, "monotonic_ns", lambda: now[0])
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(
+            primary.url,
+            {"fp8": {"url": candidate.url, "limits": {"requests_per_s": 20}}},
+            workers=2,
+        ) as stage,
+        client(stage.port) as user,
+    ):
+        counts = stage.ledger.counts
+
+        async def asked(tries: int) -> int:
+            before = counts.get(("fp8", "reached", ""), 0)
+            for _ in range(tries):
+                await user.write(CHAT)
+                assert await user.exactly(len(OK)) == OK
+            await until(lambda: not stage.ledger.held)
+            return counts["fp8", "reached", ""] - before
+
+        assert await asked(15) == 10
+        now[0] += S // 10
+        assert await asked(3) == 1
+        now[0] += 100 * S
+        assert await asked(15) == 10
+        assert counts["fp8", "dropped", "rate"] == 5 + 2 + 5
+        assert stage.ledger.balanced("fp8")
+
+
 # a day's budget
 
 
@@ -302,6 +337,36 @@ async def test_the_budget_holds_over_a_restart(tmp_path):
                 assert counts["free", "captured", ""] == 5
                 assert stage.ledger.balanced("fp8")
     assert [each.name for each in state.iterdir()] == ["0.budgets"]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"tokens_per_day": 4 * 150}, {"cost_per_day": 4 * 200e-6}],
+    ids=["tokens", "cost"],
+)
+@pytest.mark.parametrize(("workers", "sent"), [(1, 4), (2, 2), (4, 1)])
+@in_loop
+async def test_a_worker_has_its_part_of_the_budget(limits, workers, sent, tmp_path):
+    """As many as the configuration has: four requests' worth a day is two for each of two."""
+    price = {"prompt_per_million": 1, "completion_per_million": 2}
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(said(100, 50))) as candidate,
+        proxy(
+            primary.url,
+            {"fp8": {"url": candidate.url, "limits": limits, "price": price}},
+            workers=workers,
+            state=str(tmp_path),
+        ) as stage,
+        client(stage.port) as user,
+    ):
+        for _ in range(6):
+            await user.write(CHAT)
+            assert await user.exactly(len(OK)) == OK
+            await until(lambda: not stage.ledger.held)
+        assert stage.ledger.counts["fp8", "captured", ""] == sent
+        assert stage.ledger.counts["fp8", "dropped", "budget"] == 6 - sent
+        assert stage.ledger.balanced("fp8")
 
 
 @in_loop
