@@ -113,7 +113,7 @@ FAULTS = {
     "5 MB answers": Fault(
         manner(good(5, 1_000_000)),
         16,
-        2_000,
+        600,
         words("complete"),
         at_once=2,
         events=5,

@@ -53,14 +53,14 @@ class Upstream:
         return f"http://127.0.0.1:{self.port}"
 
 
-Manner = Callable[[asyncio.StreamWriter, bytes], Awaitable[bool]]
+Manner = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[bool]]
 """Answers one request; False: the connection is over."""
 
 
 @asynccontextmanager
 async def upstream(manner: Manner, backlog: int = 4096) -> AsyncIterator[Upstream]:
     """One that answers each request in this manner."""
-    said = Upstream()
+    said, ended = Upstream(), []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -71,8 +71,10 @@ async def upstream(manner: Manner, backlog: int = 4096) -> AsyncIterator[Upstrea
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = LENGTH.search(head)
                 body = await reader.readexactly(int(length[1])) if length else b""
-                if not await _served(said, manner, writer, body):
+                if not await _served(said, manner(reader, writer, body)):
                     break
+        if ended:
+            writer.transport.abort()
         writer.close()
         said.tasks.discard(task)
 
@@ -82,20 +84,19 @@ async def upstream(manner: Manner, backlog: int = 4096) -> AsyncIterator[Upstrea
         yield said
     finally:
         server.close()
+        ended.append(True)
         for task in said.tasks:
             task.cancel()
         await asyncio.gather(*said.tasks, return_exceptions=True)
         await server.wait_closed()
 
 
-async def _served(
-    said: Upstream, manner: Manner, writer: asyncio.StreamWriter, body: bytes
-) -> bool:
+async def _served(said: Upstream, answering: Awaitable[bool]) -> bool:
     said.requests += 1
     said.open += 1
     said.most_open = max(said.most_open, said.open)
     try:
-        goes_on = await manner(writer, body)
+        goes_on = await answering
         said.answered += goes_on
         return goes_on
     finally:
@@ -105,7 +106,10 @@ async def _served(
 def good(count: int = 5, size: int = 0, gap_s: float = 0.0) -> Manner:
     """Answers as it should."""
 
-    async def manner(writer: asyncio.StreamWriter, body: bytes) -> bool:
+    async def manner(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
+    ) -> bool:
+        del reader
         writer.write(HEAD)
         for event in events(body, count, size):
             writer.write(chunk(event))
@@ -118,15 +122,16 @@ def good(count: int = 5, size: int = 0, gap_s: float = 0.0) -> Manner:
     return manner
 
 
-async def never(writer: asyncio.StreamWriter, body: bytes) -> bool:
-    """Takes the request and never says a word."""
-    del body
-    await writer.wait_closed()
+async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> bool:
+    """Takes the request and never says a word, until the other side has left."""
+    del writer, body
+    await reader.read(1)
     return False
 
 
-async def resets(writer: asyncio.StreamWriter, body: bytes) -> bool:
+async def resets(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> bool:
     """RST in mid-stream."""
+    del reader
     writer.write(HEAD + chunk(events(body, 1)[0]))
     await writer.drain()
     plug = writer.get_extra_info("socket")
@@ -135,17 +140,17 @@ async def resets(writer: asyncio.StreamWriter, body: bytes) -> bool:
     return False
 
 
-async def refuses(writer: asyncio.StreamWriter, body: bytes) -> bool:
+async def refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> bool:
     """Status 500 with 100 KB of body."""
-    del body
+    del reader, body
     writer.write(b"HTTP/1.1 500 No\r\nContent-Length: 100000\r\n\r\n" + b"e" * 100_000)
     await writer.drain()
     return True
 
 
-async def babbles(writer: asyncio.StreamWriter, body: bytes) -> bool:
+async def babbles(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> bool:
     """No HTTP at all."""
-    del body
+    del reader, body
     writer.write(b"\x16\x03\x01 this is no answer \x00\xff\r\n\r\n" * 50)
     await writer.drain()
     return False
@@ -156,9 +161,11 @@ def half(capacity: int, gap_s: float) -> Manner:
     slots = asyncio.Semaphore(capacity)
     answers = good(gap_s=gap_s)
 
-    async def manner(writer: asyncio.StreamWriter, body: bytes) -> bool:
+    async def manner(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes
+    ) -> bool:
         async with slots:
-            return not writer.is_closing() and await answers(writer, body)
+            return not reader.at_eof() and await answers(reader, writer, body)
 
     return manner
 

@@ -17,7 +17,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -374,24 +374,31 @@ class Books:
             assert self.total(arm, word) >= self.exchanges[arm, word]
 
 
-def books(folder: Path, log: Path | None = None) -> Books:
-    """Read the whole log of a proxy that has ended: its stream, or `log`."""
-    consumer = EmbeddedConsumer(log or folder / "stream", "test")
-    exchanges: Counter[tuple[str, str]] = Counter()
-    last: Accounting | None = None
-    seen: set[int] = set()
+def records(log: Path) -> Iterator[Exchange | Accounting]:
+    """Everything in a log, once."""
+    consumer = EmbeddedConsumer(log, "test")
     try:
         while batch := consumer.poll(5000, 0.0):
             for delivered in batch:
                 record = decode(delivered.value)
-                if isinstance(record, Exchange):
-                    assert record.sequence not in seen
-                    seen.add(record.sequence)
-                    exchanges[record.arm, record.transport] += 1
-                elif last is None or record.sequence > last.sequence:
-                    last = record
+                assert isinstance(record, Exchange | Accounting)
+                yield record
     finally:
         consumer.close()
+
+
+def books(folder: Path, log: Path | None = None) -> Books:
+    """Read the whole log of a proxy that has ended: its stream, or `log`."""
+    exchanges: Counter[tuple[str, str]] = Counter()
+    last: Accounting | None = None
+    seen: set[int] = set()
+    for record in records(log or folder / "stream"):
+        if isinstance(record, Exchange):
+            assert record.sequence not in seen
+            seen.add(record.sequence)
+            exchanges[record.arm, record.transport] += 1
+        elif last is None or record.sequence > last.sequence:
+            last = record
     assert last is not None
     return replace(Books.counted(last), exchanges=exchanges)
 

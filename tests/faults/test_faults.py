@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from faults.cases import BREAKER_OFF, FAULTS, Fault
-from faults.engines import Upstream, good, half, upstream
+from faults.engines import Upstream, good, upstream
 from faults.rig import Books, Load, Proxy, books, crowd, drive, in_time, running
 
 SOAK = bool(os.environ.get("SHADOW_SOAK"))
@@ -60,7 +60,8 @@ async def _hold(fault: Fault, tmp_path: Path) -> None:
             await tested.rest(before)
         if fault.held_ms is not None:
             held_ms = tested.held_ms(began, ended)
-            print(f"held at most {max(held_ms):.1f} ms of {len(held_ms)}", sorted(held_ms)[-9:])
+            print(f"held at most {max(held_ms):.1f} ms")  # noqa: T201 as in_time
+            assert len(held_ms) > 200  # it was watched
             assert max(held_ms) < fault.held_ms
         everything = warm + load
         assert primary.requests == len(everything.with_arms_s)

@@ -84,8 +84,11 @@ async def _away(spill_bytes: str, tmp_path: Path) -> tuple[int, Books, list[floa
 
 async def _spooled(proxy: Proxy) -> None:
     """The broker was waited for, and is known to be away."""
-    while not (await asyncio.to_thread(proxy.metrics))["shadow_spooled_records"]:
+    for _ in range(300):
+        if (await asyncio.to_thread(proxy.metrics))["shadow_spooled_records"]:
+            return
         await asyncio.sleep(0.1)
+    raise AssertionError("nothing waits on the disk")
 
 
 def _last_counts(state: Path) -> Books:
