@@ -227,7 +227,11 @@ PROMISES: dict[str, list[str]] = {
         f"{W}: test_events_pass_read_by_read",
         f"{F}: test_chunks_arrive_when_they_are_sent",
     ],
-    "200 MB bodies at flat memory": [f"{W}: test_200_mb_both_ways_at_flat_memory"],
+    "200 MB bodies at flat memory": [
+        f"{W}: test_200_mb_both_ways_at_flat_memory",
+        "faults/large: test_an_answer_of_200_mb_is_captured",
+        "faults/large: test_a_chunked_upload_of_200_mb",
+    ],
     "WebSocket upgrades are passed through and counted, not mirrored": [
         f"{W}: test_a_websocket_is_counted_and_not_mirrored"
     ],
@@ -309,14 +313,17 @@ FAULTS: dict[str, list[str]] = {
         f"{M}: test_an_arm_s_fault_is_the_arm_s_alone",
     ],
     "ingress-nginx#10116: primary traffic halves": [
-        "faults/faults: test_an_arm_s_fault_is_not_the_clients"
+        "faults/rate: test_the_primary_s_rate_beside_an_arm_at_half_capacity"
     ],
     "haproxy#2457, spoa-mirror#26: a dead agent is waited for": [
         f"{M}: test_a_black_hole",
         f"{M}: test_an_unresolved_arm",
-        "faults/faults: test_the_stream_away",
+        "faults/stream_away: test_the_stream_away",
     ],
     "apisix#4312: the primary gets the mirror's path": [f"{M}: test_an_arm_s_request_is_built"],
+    "traefik#5953: header maps written at once, a crash": [
+        "relay/headers: test_heads_are_built_apart_under_load"
+    ],
     "traefik#6125: memory grows with a mirror that never answers": [
         "relay/chaos: test_a_hung_arm_grows_nothing",
         "relay/memory: test_a_hung_arm_holds_no_more_than_its_share",
@@ -357,8 +364,37 @@ FAULTS: dict[str, list[str]] = {
     "seldon#2383: the second shadow gets nothing": [
         "relay/selection: test_three_candidates_each_get_the_full_sample"
     ],
-    "krakend-ce#671, teeproxy#29: leaks on a non-2xx shadow, too many files": [
+    "krakend-ce#671: leaks on a non-2xx shadow": [
+        "faults/faults: test_an_arm_s_fault_is_not_the_clients",
+        "faults/leaks: test_nothing_is_left_of_a_request",
+    ],
+    "teeproxy#29: too many open files after 100,000 requests": [
         "faults/faults: test_an_arm_s_fault_is_not_the_clients"
+    ],
+    "confluent-kafka-python#16, #341, #781, faststream#2836: the broker is down, and the loop is "
+    "blocked, or messages are lost uncounted": ["faults/stream_away: test_the_stream_away"],
+    "apisix PR #11133: large bodies in the log exhaust the proxy": [
+        "faults/faults: test_an_arm_s_fault_is_not_the_clients",
+        "faults/large: test_an_answer_of_200_mb_is_captured",
+    ],
+    "litellm#31888: an API is never mirrored": [
+        "relay/selection: test_each_api_is_mirrored_by_default",
+        "relay/selection: test_no_other_api_is_mirrored_by_default",
+    ],
+    "litellm#34890: the mirror's options reach the primary": [
+        "relay/body_mirror: test_an_arm_s_wishes_are_its_own",
+        "relay/headers: test_heads_are_built_apart_under_load",
+    ],
+    "ai-gateway#2137: the copy spends the caller's quota, and names the wrong model": [
+        "relay/body_mirror: test_an_arm_s_wishes_are_its_own",
+        "relay/body_mirror: test_other_models_are_skipped_for_that_arm",
+        "relay/body_staying: test_fields_of_a_head_stay",
+        "relay/body_staying: test_credentials_stay",
+    ],
+    "sampling of single turns gives a candidate a colder cache": [
+        "relay/body_mirror: test_a_conversation_is_chosen_whole",
+        "relay/body_mirror: test_a_large_conversation_too",
+        "relay/sampling: test_a_proxy_draws_so",
     ],
     "aiohttp#8477, #4768: content-encoding mismatch": [
         f"{W}: test_coded_bodies_pass_untouched_both_ways"
