@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from relay.raw import answering, client, in_loop, proxy, upstream
 
 from shadow.config.upstream import HeaderChanges
 from shadow.mirror.headers import ADDRESSES, CREDENTIALS, DIGESTS, STEERING, ArmHeaders
@@ -136,3 +139,77 @@ def test_an_absolute_target_names_no_host(target, sent):
     asked = parse_request(b"POST " + target + b" HTTP/1.1\r\nHost: client")
     built = ArmHeaders("a", b"e", b"/base", HeaderChanges()).build(asked, 0)
     assert built.startswith(b"POST " + sent + b" HTTP/1.1\r\nHost: e\r\n")
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+USERS, TURNS = 40, 5
+
+
+@in_loop
+async def test_heads_are_built_apart_under_load():
+    """200 requests of 40 clients at once, three arms that set and remove fields: the primary gets
+    each head byte for byte, each arm each request once with its own fields, and none of another
+    request's or another arm's.
+    """
+    own = {name: {"authorization": f"Bearer {name}"} for name in ("a", "b", "c")}
+    changes = {
+        "a": {"set": {**own["a"], "x-tag": "a"}, "remove": ["x-tenant"]},
+        "b": {"set": own["b"], "remove": ["x-tag"]},
+        "c": {"set": own["c"], "remove": ["x-tenant"]},
+    }
+    theirs = {
+        "a": ["x-tag: a"],
+        "b": ["X-Tenant: t{who}"],
+        "c": ["x-tag: client-{who}"],
+    }
+
+    def asked(user: int, turn: int) -> bytes:
+        who = f"{user}-{turn}"
+        return (
+            f"POST /v1/chat/completions?who={who} HTTP/1.1\r\nHost: h{user}\r\nX-Who: {who}\r\n"
+            f"x-tag: client-{who}\r\nAuthorization: Bearer client-{who}\r\nX-Tenant: t{who}\r\n"
+            f"X-Field-{user % 7}: {who}\r\nContent-Length: 2\r\n\r\n{{}}"
+        ).encode()
+
+    def heads(side) -> list[bytes]:
+        parts = b"".join(each.received for each in side.connections).split(b"\r\n\r\n{}")
+        assert parts.pop() == b""
+        return parts
+
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as a,
+        upstream(answering(OK)) as b,
+        upstream(answering(OK)) as c,
+        proxy(
+            primary.url,
+            {
+                name: {"url": side.url, "headers": changes[name]}
+                for name, side in {"a": a, "b": b, "c": c}.items()
+            },
+        ) as stage,
+    ):
+
+        async def one(user: int) -> None:
+            async with client(stage.port) as connection:
+                for turn in range(TURNS):
+                    await connection.write(asked(user, turn))
+                    assert await connection.exactly(len(OK)) == OK
+
+        await asyncio.gather(*map(one, range(USERS)))
+        await stage.publisher.wait_for(4 * USERS * TURNS)
+        sent = [asked(user, turn) for user in range(USERS) for turn in range(TURNS)]
+        assert sorted(head + b"\r\n\r\n{}" for head in heads(primary)) == sorted(sent)
+        for name, side in {"a": a, "b": b, "c": c}.items():
+            got = heads(side)
+            assert len(got) == USERS * TURNS
+            seen = set()
+            for lines in (head.decode().split("\r\n") for head in got):
+                who = lines[0].split("who=")[1].split(" ")[0]
+                user = int(who.split("-")[0])
+                seen.add(who)
+                assert sorted(lines[1:]) == sorted([
+                    f"Host: 127.0.0.1:{side.port}", f"X-Who: {who}", f"X-Field-{user % 7}: {who}", "Content-Length: 2",
+                    f"x-shadow-arm: {name}", f"authorization: Bearer {name}", *(line.format(who=who) for line in theirs[name]),
+                ])  # fmt: skip
+            assert len(seen) == USERS * TURNS

@@ -83,6 +83,56 @@ def test_a_long_path_of_many_segments_is_no_work():
     assert selection.by_path(b"/v1/" + b"a/" * 30_000) is None
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"/v1/chat/completions",
+        b"/v1/completions",
+        b"/v1/responses",
+        b"/v1/embeddings",
+        b"/v1/messages",
+    ],
+)
+@in_loop
+async def test_each_api_is_mirrored_by_default(path):
+    """Without a word of the configuration: asked of the primary and of the arm, in the books."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as arm,
+        proxy(primary.url, {"fp8": arm.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(request(path=path, body=b'{"model":"m","store":false}'))
+        assert await user.exactly(len(OK)) == OK
+        records = await stage.publisher.wait_for(2)
+        assert [(each.arm, each.path) for each in records] == [
+            ("primary", path.decode()),
+            ("fp8", path.decode()),
+        ]
+        for side in (primary, arm):
+            (got,) = side.connections
+            assert got.received.startswith(b"POST %b HTTP/1.1\r\n" % path)
+            assert got.received.endswith(b'{"model":"m","store":false}')
+        assert stage.ledger.counts["fp8", "captured", ""] == 1
+
+
+@in_loop
+async def test_no_other_api_is_mirrored_by_default():
+    """Their neighbours are passed on, and nobody else hears of them."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as arm,
+        proxy(primary.url, {"fp8": arm.url}) as stage,
+        client(stage.port) as user,
+    ):
+        others = b"batches", b"files", b"images/generations", b"messages/count_tokens", b"rerank"
+        for path in others:
+            await user.write(request(path=b"/v1/" + path))
+            assert await user.exactly(len(OK)) == OK
+        assert not arm.connections
+        assert not stage.ledger.counts
+
+
 @in_loop
 async def test_other_methods_only_where_they_are_listed():
     """A GET that is listed is mirrored with its empty body, HEAD too; one that is not passes alone."""
