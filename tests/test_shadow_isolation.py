@@ -18,7 +18,7 @@ from shadow.steering import probe as probe_module
 from shadow.steering.evidence import ADDS, BLAMED, CLEARED, LEAST, MOST, weigh
 from shadow.steering.guard import AGAIN_S, MOST_AGAIN_S, MOST_PAUSE_S, PAUSE_S, Guard
 from shadow.steering.lag import FINE_S, TICK_S, Lag, Span, Watch
-from shadow.steering.probe import MOST_LONG_S, MOST_S, SLICE_S
+from shadow.steering.probe import MOST_LONG_S, MOST_S, SLICE_S, Probe
 from shadow.steering.switch import Switch
 from shadow.steering.windows import Windows
 
@@ -119,45 +119,69 @@ def found(shares: np.ndarray, adds: float, rng: np.random.Generator) -> str:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_who_adds_nothing_is_blamed_in_two_of_a_thousand_probes_at_most(noise):
+def test_who_adds_nothing_is_blamed_in_four_of_a_thousand_probes_at_most(noise):
     """And who adds just what is allowed, in less than one of a hundred, whatever the noise."""
-    assert probes(NOISES[noise], 0, 1500).count("guilty") <= 3
-    assert probes(NOISES[noise], ADDS, 1000).count("guilty") < 10
+    assert probes(NOISES[noise], 0, 1000).count("guilty") <= 4
+    assert probes(NOISES[noise], ADDS, 500).count("guilty") < 5
 
 
 def test_a_noise_in_the_slices_own_rhythm_is_the_worst_that_there_is():
-    """Every second slice full of it, the others empty: one probe in thirty, for the order is drawn."""
-    assert probes(lambda _rng: np.tile([0.3, 0.0], MOST), 0, 1500).count("guilty") <= 1500 * 0.035
+    """Every second slice full of it, the others empty: one probe in twelve, for the order is drawn."""
+    assert probes(lambda _rng: np.tile([0.3, 0.0], MOST), 0, 600).count("guilty") <= 600 / 12
 
 
 @pytest.mark.parametrize(
     ("noise", "adds", "at_least"),
     [
-        ("quiet", 0.04, 0.97),
-        ("busy", 0.04, 0.85),
+        ("quiet", 0.04, 0.98),
+        ("busy", 0.04, 0.9),
+        ("rare bursts", 0.04, 0.85),
         ("short bursts", 0.3, 0.97),
         ("bursts of seconds", 0.3, 0.97),
-        ("heavy tails", 0.3, 0.93),
+        ("heavy tails", 0.3, 0.97),
         ("stalls always", 0.3, 0.97),
     ],
 )
 def test_who_adds_much_is_found_in_one_probe(noise, adds, at_least):
     """4 % of the moments: thirteen stalls of 5 ms a second; 30 %: a hundred."""
-    assert probes(NOISES[noise], adds, 400).count("guilty") >= 400 * at_least
+    assert probes(NOISES[noise], adds, 300).count("guilty") >= 300 * at_least
 
 
 def test_a_quiet_loop_is_cleared_and_a_guilty_one_is_not():
     """What adds nothing is cleared where there is little noise; what adds twice the limit is not."""
-    assert probes(NOISES["quiet"], 0, 500).count("cleared") >= 490
-    assert probes(NOISES["busy"], 2 * ADDS, 500).count("cleared") <= 10
+    assert probes(NOISES["quiet"], 0, 300).count("cleared") >= 294
+    assert probes(NOISES["busy"], 2 * ADDS, 300).count("cleared") <= 6
+
+
+def test_rare_long_stalls_are_not_cleared():
+    """One slice in five with a long one: what the trimmed mean leaves out holds the question open."""
+    draw, findings = Random(6), []
+    for _ in range(200):
+        added = [0.25 if draw.random() < 0.2 else 0.0 for _ in range(MOST)]
+        if any(added[:LEAST]):
+            findings.append(next(filter(None, (weigh(added[:n]) for n in range(1, MOST + 1)))))
+    assert findings.count("cleared") <= 0.02 * len(findings)
 
 
 def test_the_bounds_are_student_s():
     """As tabled, for each number of pairs."""
     stats = pytest.importorskip("scipy.stats")
     for pairs, blamed, cleared in zip(range(LEAST, MOST + 1), BLAMED, CLEARED, strict=True):
-        assert blamed == pytest.approx(stats.t.ppf(0.999, pairs - 1), abs=0.006)
+        assert blamed == pytest.approx(stats.t.ppf(0.9995, pairs - 1), abs=0.006)
         assert cleared == pytest.approx(stats.t.ppf(0.975, pairs - 1), abs=0.006)
+
+
+def test_the_order_of_slices_is_drawn():
+    """So a noise that comes with every second slice is blamed on mirroring in few of 200 probes."""
+    draw, findings = Random(4), []
+    for _ in range(200):
+        probe, now_s = Probe(LIMIT_NS, 0.0, draw), 0.0
+        while not probe.found:
+            late = [3_000_000] * 3 + [0] * 7 if round(now_s * 10) % 10 < 5 else [0] * 10
+            now_s += 0.1
+            probe.heard(Span(now_s, 0.1, late, on=probe.mirrors, open_copies=0))
+        findings.append(probe.found)
+    assert findings.count("guilty") <= 24
 
 
 # the guard
@@ -211,10 +235,10 @@ def test_a_few_late_ticks_without_mirroring_exonerate_nobody():
 
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.5])
 def test_stalls_always_do_not(share):
-    """Two hours of stalls with it and without: never paused; probed ever more seldom."""
+    """An hour of stalls with it and without: never paused; probed ever more seldom."""
     loop = Loop()
-    assert loop.run(share, share, 7200) == float("inf")
-    assert 2 <= loop.guard.probes_total <= 25
+    assert loop.run(share, share, 3600) == float("inf")
+    assert 2 <= loop.guard.probes_total <= 15
 
 
 def test_no_stalls_no_probe():
@@ -374,7 +398,7 @@ async def _stalls(monkeypatch, *, always: bool) -> tuple[str, int]:
     monkeypatch.setattr(probe_module, "SETTLE_S", 0.02)
     switch = Switch("e", "c", ["fp8"], Isolation())
     assert switch.guard is not None
-    end = time.monotonic() + 5
+    end = time.monotonic() + 4
     while time.monotonic() < end and not switch.guard.paused:
         switch.tick(time.monotonic_ns(), WITHOUT_WINDOW_S, 0)
         for _ in range(2):

@@ -142,7 +142,7 @@ def test_the_guard_s_pause_reaches_the_switch():
         one.tick((tenth + 1) * 100_000_000, wall, 0)
     assert one.skip == "lag"
     assert (one.guard.paused, one.guard.pauses_total, one.guard.probes_total) == (True, 1, 1)
-    assert 6 <= one.stills["lag"] <= 17  # each slice of the probe, and the pause
+    assert 3 <= one.stills["lag"] <= 20  # slices of the probe, and the pause
     for tenth in range(300, 950):
         one.tick((tenth + 1) * 100_000_000, wall, 0)
         if not one.skip:
