@@ -59,6 +59,7 @@ class Proxy:
             ports.totals,
             config.retry_stale,
             self.mirror.selection,
+            self.mirror.selection.methods,
         )
         self._tap: Tap | None = None
         if config.attach == "tap":

@@ -97,6 +97,15 @@ def test_the_parts_of_the_proxy_are_no_circle():
     assert order.index("relay") < order.index("mirror") < order.index("app")
 
 
+def test_the_relay_knows_the_mirror_by_an_interface_only():
+    """Not even its types: what passes production's bytes is read without what copies them."""
+    for path in files("shadow/relay"):
+        wrong = {
+            name for name in imports(path) if name.startswith(("shadow.mirror", "shadow.choosing"))
+        }
+        assert not wrong, f"{path.relative_to(ROOT)} imports {sorted(wrong)}"
+
+
 def running(tree: ast.Module) -> set[str]:
     """Modules imported at run time, not for their types."""
     typing = {

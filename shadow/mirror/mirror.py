@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from shadow.config.model import Config
     from shadow.config.operations import Limits
     from shadow.ports import Ports
+    from shadow.relay import mirrored
     from shadow.relay.head import RequestHead
     from shadow.steering.term import Term
 
@@ -200,7 +201,7 @@ class Mirror:
             return self.switch.skip
         return "body_too_large" if head.length > self.request_bytes else ""
 
-    def failed(self, error: Exception, plan: Waiting | None = None) -> None:
+    def failed(self, error: Exception, plan: Waiting | mirrored.Plan | None = None) -> None:
         """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""
         if plan is not None:
             plan.abandon()

@@ -9,7 +9,7 @@ gateway's own travels on: a replica's request is built as an arm's is, so a Host
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from shadow.capture.side import PRIMARY
 from shadow.mirror.baseline import Baseline
@@ -88,7 +88,7 @@ class Tapped:
         self._relay = relay
         self._head = head
         mirrored = head.method in relay.mirrored or head.upgrade
-        self._plan = relay.plan(head, now) if mirrored else None
+        self._plan = cast("Plan | None", relay.plan(head, now)) if mirrored else None
         self._upload = request_framing(head.length, relay.limits.header_bytes)
         self.connection: Upstream | None = None
         self.full = False
@@ -164,6 +164,6 @@ class Tapped:
         keep = self._head.keep and not relay.draining
         client.passage = None
         client.transport.write(ACCEPTED if keep else LAST_ACCEPTED)
-        if plan is None or not relay.started(self._tap, plan):
+        if plan is None or not relay.started(self._tap.start, plan):
             relay.totals.open_streams -= 1
         client.passed(keep=keep)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from time import monotonic, monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from shadow.config.operations import Limits
-    from shadow.mirror.mirror import Mirror
-    from shadow.mirror.plan import Plan
-    from shadow.mirror.tap import Tap
     from shadow.publish.metrics import Totals
     from shadow.relay.carried import Carry
     from shadow.relay.downstream import Downstream
     from shadow.relay.forwarding import Forwarding
     from shadow.relay.head import RequestHead
+    from shadow.relay.mirrored import Mirror, Plan
     from shadow.relay.pool import Pool
 
+P = TypeVar("P", bound="Plan")
 
 TELL_S: Final = 10.0
 """No more than a line in so many seconds."""
@@ -47,6 +46,7 @@ class Relay:
         totals: Totals,
         retry_stale: RetryStale,
         stateless_paths: Container[bytes],
+        mirrored: Container[bytes],
     ) -> None:
         self.pool = pool
         self.mirror = mirror
@@ -54,7 +54,7 @@ class Relay:
         self.totals = totals
         self.retry_stale: RetryStale = retry_stale
         self.stateless_paths = stateless_paths
-        self.mirrored = mirror.selection.methods
+        self.mirrored = mirrored
         """Requests of other methods are none of the mirror's, unless they ask for a websocket."""
         self.clients: set[Downstream] = set()
         self.descriptors = Descriptors()
@@ -104,7 +104,7 @@ class Relay:
             self.mirror.failed(error)
             return None
 
-    def keep(self, plan: Plan, pieces: list[bytes]) -> Plan | None:
+    def keep(self, plan: P, pieces: list[bytes]) -> P | None:
         """More of the body for the arms; None when the mirror lets go of the request."""
         try:
             return plan if plan.add(pieces) else None
@@ -112,10 +112,10 @@ class Relay:
             self.mirror.failed(error, plan)
             return None
 
-    def started(self, tap: Tap, plan: Plan) -> bool:
+    def started(self, start: Callable[[P], None], plan: P) -> bool:
         """A tapped request is on its way to the replica; False after a fault of ours."""
         try:
-            tap.start(plan)
+            start(plan)
         except Exception as error:  # noqa: BLE001 the guard
             self.mirror.failed(error, plan)
             return False
