@@ -127,7 +127,7 @@ def test_a_window_is_a_second_for_short_blocks_and_counts():
         ("names are looked up every 30 s", addresses.REFRESH_S, 30.0),
         ("a socket that was stale closes within 100 ms", stale.FRESH_NS, 100_000_000),
         ("an upload may end within 64 KiB of an early answer", upload.AHEAD_BYTES, 64 * KIB),
-        ("the loop's p99 lag is over 10 s", guard.ON_SECONDS, 10),
+        ("the loop's p99 lag is over 10 s", guard.ON_S, 10.0),
         ("pairs this long after a shadow-off window are left out", AFTER_S, 5.0),
         ("accounting a second", publisher.ACCOUNTING_SECONDS, 1.0),
         ("after the streams the publisher has 15 s", proxy.PUBLISHER_SECONDS, 15.0),

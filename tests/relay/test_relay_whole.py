@@ -429,7 +429,7 @@ async def test_every_arm_s_black_holed_dns_costs_the_primary_nothing(monkeypatch
                     assert (await user.request())[1] == b"ok"
                     assert await asyncio.to_thread(file.read_bytes) == b"read"
                     slowest = max(slowest, time.monotonic() - begun)
-                assert slowest < 0.25
+                assert slowest < 1  # a look-up that is waited for takes 20 s here
                 await until(lambda: asked["primary.test"] > before + 2)
                 assert len(primary.connections) == 20
                 words = {
