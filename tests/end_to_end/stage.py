@@ -121,8 +121,11 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(tmp_path: Path, primary: str, arms: dict, **changes) -> Iterator[Stage]:
-    """`shadow up` in front of `primary`, with everything in tmp_path."""
+def stage(
+    tmp_path: Path, primary: str, arms: dict, ready: str = "/readyz", **changes
+) -> Iterator[Stage]:
+    """`shadow up` in front of `primary`, with everything in tmp_path; `ready` says when it is up."""
+    admin = changes.pop("admin", {})
     ports = [free_port() for _ in range(3)]
     policy = tmp_path / "policy.yaml"
     policy.write_text(
@@ -143,7 +146,7 @@ def stage(tmp_path: Path, primary: str, arms: dict, **changes) -> Iterator[Stage
         "stream": {"embedded": str(tmp_path / "stream")},
         "store": {"embedded": str(tmp_path / "store"), "listen": f"127.0.0.1:{ports[2]}"},
         "state": str(tmp_path / "state"),
-        "admin": {"health": f"127.0.0.1:{ports[1]}"},
+        "admin": {"health": f"127.0.0.1:{ports[1]}"} | admin,
         "policy": str(policy),
         "drain": "20s",
         "isolation": "off",  # every request is counted on
@@ -154,7 +157,7 @@ def stage(tmp_path: Path, primary: str, arms: dict, **changes) -> Iterator[Stage
     log = tmp_path / "up.log"
     with process([*SHADOW, "up", "-c", str(config)], log, grace=90) as child:
         running = Stage(config, *ports, child, log)
-        until(lambda: answers(f"http://127.0.0.1:{ports[1]}/readyz"), 60, f"readiness; {log}")
+        until(lambda: answers(f"http://127.0.0.1:{ports[1]}{ready}"), 60, f"readiness; {log}")
         yield running
 
 
