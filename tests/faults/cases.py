@@ -37,6 +37,8 @@ class Fault:
     """Those that they may have beside."""
     drops: frozenset[str] = frozenset()
     """For which reasons requests must be dropped; for another, none may."""
+    spare: frozenset[str] = frozenset()
+    """For which reasons records may be dropped on a slow machine; four of five at most."""
     settings: Settings = field(default_factory=dict)
     at_once: int = 16
     events: int = 5
@@ -115,6 +117,7 @@ FAULTS = {
         16,
         600,
         words("complete"),
+        spare=words("queue_full"),
         at_once=2,
         events=5,
         event_bytes=1_000_000,

@@ -92,12 +92,16 @@ class Proxy:
             last = now
         raise AssertionError(f"{now} is more than {standing}; open, queued: {not idle}")
 
-    def held_ms(self, since: float, until: float) -> list[float]:
-        """By how much each tick of a watched proxy's loop was late in this time (of the monotonic
-        clock), where it was not for want of a core. Once the process has ended."""
+    def held_ms(self, since: float, until: float) -> float:
+        """For how long a watched proxy's loop was held in this time (of the monotonic clock), where
+        it was not for want of a core; but for two ticks, which are the host's. Once it has ended.
+        """
         lines = (line.split() for line in (self.folder / "ticks").read_text().splitlines())
         ticks = ((float(at), float(late) - float(queued)) for at, late, queued in lines)
-        return [late for at, late in ticks if since < at < until]
+        held = sorted(late for at, late in ticks if since < at < until)
+        assert len(held) > 200, "it was not watched"
+        print(f"\nheld {held[-3]:.1f} ms, of {held[-9:]}")  # noqa: T201 what one watches in make soak
+        return held[-3]
 
 
 def _within(now: Standing, before: Standing) -> bool:
@@ -270,7 +274,8 @@ Drive = Callable[[], Awaitable[Load]]
 async def in_time(
     once: Drive, again: Drive | None = None, later_ms: tuple[float, float] = (5.0, 25.0)
 ) -> Load:
-    """Half of the answers at once, 19 of 20 within what a busy machine does to both.
+    """Half of the answers at once, 19 of 20 within what a busy machine does to both; or in twice
+    the time without arms, where it is so busy that this is more.
 
     Asked again once where they were not: a short burst of a neighbour's may meet one of the two
     proxies alone; what a fault does, it does again.
@@ -285,9 +290,10 @@ async def in_time(
 
 
 def _late(load: Load, later_ms: tuple[float, float]) -> str:
-    half, most = 1e3 * load.added_s(0.5), 1e3 * load.added_s(0.95)
-    late = half > later_ms[0] or most > later_ms[1]
-    return f"{half:.1f} and {most:.1f} ms later" if late else ""
+    added = [1e3 * load.added_s(quantile) for quantile in (0.5, 0.95)]
+    usual = [1e3 * _quantile(load.without_s, quantile) for quantile in (0.5, 0.95)]
+    late = any(ms > max(bounds) for ms, *bounds in zip(added, later_ms, usual, strict=True))
+    return f"{added} ms later than {usual}" if late else ""
 
 
 async def crowd(proxy: Proxy, most: int, count: int = 5) -> Load:

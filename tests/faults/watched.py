@@ -3,7 +3,7 @@
     python watched.py FILE proxy -c shadow.yaml
 
 A line of FILE a tick: when (monotonic, s), by how many ms the tick was late, and how many of these
-the loop's thread stood in the system's queue for a core, which is not the proxy's doing.
+the process' threads stood in the system's queue for a core, which is not the proxy's doing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import atexit
 import os
 import sys
-import threading
 from pathlib import Path
 from time import monotonic
 
@@ -29,22 +28,42 @@ class Watch:
         self._file = Path(path).open("w", buffering=1 << 16)  # noqa: SIM115 open until the process ends
         self._loop = asyncio.get_running_loop()
         atexit.register(self._file.close)
-        task = threading.get_native_id()
-        self._queued = os.open(f"/proc/self/task/{task}/schedstat", os.O_RDONLY)
-        self._waited = self._waited_s()
+        self._ticks = 0
+        self._threads: dict[str, tuple[int, int]] = {}
         self._due = monotonic() + TICK_S
         self._loop.call_later(TICK_S, self._tick)
 
-    def _waited_s(self) -> float:
-        return int(os.pread(self._queued, 100, 0).split()[1]) / 1e9
+    def _waited_ms(self) -> float:
+        """How long the process' threads have stood in the queue since the last tick: one that has
+        the interpreter's lock holds the loop meanwhile.
+        """
+        if self._ticks % 50 == 0:
+            for path in Path("/proc/self/task").iterdir():
+                if path.name not in self._threads:
+                    file = os.open(path / "schedstat", os.O_RDONLY)
+                    self._threads[path.name] = file, _waited_ns(file)
+        self._ticks += 1
+        waited_ns = 0
+        for name, (file, before) in list(self._threads.items()):
+            try:
+                now = _waited_ns(file)
+            except OSError:  # the thread has ended
+                os.close(file)
+                del self._threads[name]
+            else:
+                waited_ns += now - before
+                self._threads[name] = file, now
+        return waited_ns / 1e6
 
     def _tick(self) -> None:
-        now, waited = monotonic(), self._waited_s()
-        late_ms, queued_ms = 1e3 * (now - self._due), 1e3 * (waited - self._waited)
-        self._file.write(f"{now:.4f} {late_ms:.2f} {queued_ms:.2f}\n")
-        self._waited = waited
+        late_ms = 1e3 * (monotonic() - self._due)
+        self._file.write(f"{monotonic():.4f} {late_ms:.2f} {self._waited_ms():.2f}\n")
         self._due = monotonic() + TICK_S
         self._loop.call_later(TICK_S, self._tick)
+
+
+def _waited_ns(file: int) -> int:
+    return int(os.pread(file, 100, 0).split()[1])
 
 
 start = Proxy.start
