@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import zlib
+from _thread import start_new_thread
+from time import sleep
 from typing import Final, Protocol
 
 import brotli
@@ -32,7 +34,7 @@ class _Inflater(Protocol):
     def eof(self) -> bool: ...
     @property
     def unused_data(self) -> bytes: ...
-    def inflate(self, data: bytes) -> tuple[bytes, bytes | None]:
+    def inflate(self, data: bytes) -> Steps[tuple[bytes, bytes | None]]:
         """(at most about `_OUT_BYTES`, what to call with next; None: more of the body)."""
 
 
@@ -48,7 +50,8 @@ class _Deflate:
     def unused_data(self) -> bytes:
         return self._stream.unused_data
 
-    def inflate(self, data: bytes) -> tuple[bytes, bytes | None]:
+    def inflate(self, data: bytes) -> Steps[tuple[bytes, bytes | None]]:
+        yield from ()
         piece = self._stream.decompress(data, _OUT_BYTES)
         more = self._stream.unconsumed_tail
         return piece, more if more or len(piece) >= _OUT_BYTES else None
@@ -68,12 +71,17 @@ class _Zstd:
     def unused_data(self) -> bytes:
         return self._stream.unused_data
 
-    def inflate(self, data: bytes) -> tuple[bytes, bytes | None]:
+    def inflate(self, data: bytes) -> Steps[tuple[bytes, bytes | None]]:
+        yield from ()
         piece = self._stream.decompress(data, _OUT_BYTES)
         return piece, None if self._stream.needs_input or self._stream.eof else b""
 
 
 class _Brotli:
+    """In a thread of its own: its decoder fills a window of up to 16 MiB before it gives any of
+    it, 30 ms for a body of 50 bytes. It lets go of the interpreter meanwhile.
+    """
+
     unused_data = b""
 
     def __init__(self) -> None:
@@ -83,10 +91,23 @@ class _Brotli:
     def eof(self) -> bool:
         return bool(self._stream.is_finished())
 
-    def inflate(self, data: bytes) -> tuple[bytes, bytes | None]:
-        piece = bytes(self._stream.process(data, output_buffer_limit=_OUT_BYTES))
+    def inflate(self, data: bytes) -> Steps[tuple[bytes, bytes | None]]:
+        done: list[bytes | Exception] = []
+        start_new_thread(self._inflate, (data, done))
+        while not done:
+            sleep(0)  # the thread needs the interpreter for a moment
+            yield
+        piece = done[0]
+        if isinstance(piece, Exception):
+            raise piece
         held_back = len(piece) >= _OUT_BYTES or not self._stream.can_accept_more_data()
         return piece, b"" if held_back else None
+
+    def _inflate(self, data: bytes, done: list[bytes | Exception]) -> None:
+        try:
+            done.append(bytes(self._stream.process(data, output_buffer_limit=_OUT_BYTES)))
+        except Exception as error:  # noqa: BLE001 raised where the piece is waited for
+            done.append(error)
 
 
 def undone(codings: list[bytes], body: bytes | bytearray, most: int) -> Steps[bytes | bytearray]:
@@ -124,7 +145,7 @@ def _undone(name: bytes, body: bytes | bytearray, most: int) -> Steps[bytearray]
             if members > _MOST_MEMBERS or name in (b"br", b"deflate"):
                 raise Encoded("bytes follow the end")
             inflater = _inflater(name, pending)
-        piece, more = inflater.inflate(pending)
+        piece, more = yield from inflater.inflate(pending)
         pending = (inflater.unused_data or None) if inflater.eof else more
         plain += piece
         if len(plain) > most:

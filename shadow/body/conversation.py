@@ -17,6 +17,10 @@ from shadow.body.scan import Object, Scanner, Steps
 
 _BEFORE: Final = ("system", "instructions")
 _DEEP: Final = b"\x00deep"
+MOST_MESSAGES: Final = 64
+"""Before and with the user's first; what has more begins no conversation."""
+MOST_PARTS: Final = 256
+"""Of a message; more are not looked at one by one: they count as they are."""
 _SLICE: Final = 128 * 1024
 _PARSED: Final = PARSED_BYTES + 1
 Beginning = list[tuple[bytes, bytes]]
@@ -48,7 +52,7 @@ def beginning_in(tree: dict[str, Any]) -> Beginning | None:
         return [*found, (b"user", _text(messages))]
     if messages.__class__ is not list:
         return None
-    for message in messages:
+    for message in messages[:MOST_MESSAGES]:
         if message.__class__ is not dict:
             return None
         role = _text(message.get("role"))
@@ -72,7 +76,9 @@ def beginning_of(scanner: Scanner, found: Object) -> Steps[Beginning | None]:
     if first == b'"':
         return [*begun, (b"user", (yield from _value(scanner, messages.at, messages.end)))]
     at = yield from scanner.white(messages.at + 1)
-    while first == b"[" and scanner.body[at : at + 1] == b"{":
+    for _ in range(MOST_MESSAGES):
+        if first != b"[" or scanner.body[at : at + 1] != b"{":
+            return None
         message = yield from scanner.members(at)
         role = yield from _field(scanner, message, b"role")
         begun.append((role, (yield from _field(scanner, message, b"content"))))
@@ -107,7 +113,7 @@ def _text(value: Any) -> bytes:
     """A text as UTF-8, parts of a text joined; anything else as canonical JSON."""
     if value.__class__ is str:
         return bytes(value.encode())
-    if value.__class__ is list:
+    if value.__class__ is list and len(value) <= MOST_PARTS:
         return b"".join(_part(part) for part in value)
     return _canonical(value)
 

@@ -5,7 +5,8 @@ may stand between them. That is enough never to be misled about where a value en
 the body judges the rest of it. The top level itself is read strictly.
 
 Every method that may take long is a generator: each step looks at `STEP_BYTES` at most, a bracket
-counting as some of them, and the whole of a body at `MOST_VALUES` brackets and members.
+counting as some of them, the whole of a body at `MOST_VALUES` brackets, and an object at
+`MOST_MEMBERS` members.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _BRACKET_BYTES: Final = 64
 _MEMBER_BYTES: Final = 384
 """What a bracket (0.4 µs) and a member (2 µs) cost, as much as so many bytes of text."""
 MOST_VALUES: Final = 128 * 1024
+MOST_MEMBERS: Final = 512
+"""Of one object that is read: what is then done with them takes no steps."""
 
 _RUN: Final = re.compile(
     rb'(?:[ \t\n\r,:0-9A-Za-z+.\-]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL
@@ -94,7 +97,7 @@ class Scanner:
 
         Raises:
             NotJson: it is not.
-            TooMuch: it has more than `MOST_VALUES` brackets and members.
+            TooMuch: it has more than `MOST_MEMBERS` members, or `MOST_VALUES` brackets.
         """
         found = yield from self.members((yield from self.white(0)))
         if (yield from self.white(found.end)) != len(self.body):
@@ -119,6 +122,8 @@ class Scanner:
             else:
                 text, start, value = key[1], key.start(1), key.end()
             end = yield from self.value_end(value)
+            if len(members) >= MOST_MEMBERS:
+                raise TooMuch(f"more than {MOST_MEMBERS} members")
             members.append(Member(_name(text), start, value, end))
             self._spend(at, _MEMBER_BYTES)
             after = _AFTER.match(body, end, end + STEP_BYTES)

@@ -48,6 +48,8 @@ class Probes:
         sent = [route.arm for route in routes if route.copies]
         for n, (arm, skipped, copies) in enumerate(routes):
             if copies:
+                if seen.many:
+                    yield
                 made = yield from changes(scanner, found, arm.wish, path, more)
                 body, said = copied(scanner.body, made.edits, made.names, expanded=request.expanded)
                 probe = Copy(0, GREEDY, body, said, self.share * _met(arm, sent, rates))

@@ -9,6 +9,7 @@ from shadow.body.change import NotServed, changes
 from shadow.body.copy import AS_IT_CAME, EXPANDED, Copy
 from shadow.body.edit import Edit, Pieces, applied
 from shadow.body.scan import NotJson, Object, Scanner, Steps, TooMuch
+from shadow.body.staying import A_STEP
 
 if TYPE_CHECKING:
     from shadow.body.change import Wish
@@ -33,6 +34,11 @@ class Seen(NamedTuple):
     """What it says, if it is an object."""
     tree: dict[str, Any] | None = None
     """The same parsed, where that was quick."""
+
+    @property
+    def many(self) -> bool:
+        """Whether it has so many members that each arm's changes are steps of their own."""
+        return self.found is not None and len(self.found.members) > A_STEP
 
 
 def routed(arm: Arm, path: bytes, seen: Seen, *, expanded: bool) -> Steps[Route]:

@@ -102,6 +102,8 @@ class Router:
         rates = request.rates or {arm.name: arm.sample for arm in arms}
         routes = []
         for arm in arms:
+            if seen.many:
+                yield
             if arm.key == CONVERSATION and drawn >= rates[arm.name]:
                 routes.append(Route(arm, "not_sampled", ()))
             else:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shadow.body.scan import MOST_VALUES, NotJson, Object, Scanner, TooMuch, run
+from shadow.body.scan import MOST_MEMBERS, MOST_VALUES, NotJson, Object, Scanner, TooMuch, run
 
 MIB = 2**20
 VALUES = st.recursive(
@@ -148,27 +148,41 @@ HUGE = {
     "white space": b'{"a"' + b" " * (4 * MIB) + b":" + b"\n" * (2 * MIB) + b"1" + b" " * (2 * MIB) + b"}",
     "small texts": b'{"a":[' + b'"",' * MIB + b"1]}",
     "deep": b'{"a":' + b"[" * 60_000 + b"]" * 60_000 + b"}",
-    "members": b"{" + b'"a":1,' * 50_000 + b'"b":2}',
+    "members": b"{" + b'"a":[%b],' % (b'"abc",' * 100 + b"1") * (MOST_MEMBERS - 1) + b'"b":2}',
 }  # fmt: skip
+
+
+def steps_of(begin, runs: int = 9) -> list[int]:
+    """What each step takes of this thread's CPU, ns: the least of several runs, so that neither a
+    busy machine nor a cold cache counts; one is enough where every step is short in it.
+
+    Args:
+        begin: gives the steps anew; they are as many each time.
+        runs: how often they are run at most.
+    """
+    least: list[int] = []
+    while runs and (not least or max(least) >= STEP_NS):
+        steps, spent, more, runs = begin(), [], True, runs - 1
+        while more:
+            begun = time.thread_time_ns()
+            more = next(steps, MISSING) is not MISSING
+            spent.append(time.thread_time_ns() - begun)
+        least = [min(each) for each in zip(least or spent, spent, strict=True)]
+    return least
+
+
+MISSING = object()
+STEP_NS = 1_000_000
+"""The promise: a step holds the loop for less."""
 
 
 @pytest.mark.parametrize("name", HUGE)
 def test_each_step_is_short(name):
-    """8 MiB of anything: no step takes long, and the time is linear."""
+    """8 MiB of anything: every step is below a millisecond, and the time is linear."""
     body = HUGE[name]
-    steps, spent = Scanner(body).whole(), []
-    while True:
-        begun = time.thread_time_ns()
-        try:
-            next(steps)
-        except StopIteration as end:
-            found = end.value
-            break
-        finally:
-            spent.append(time.thread_time_ns() - begun)
-    assert found.end == len(body)
-    spent.sort()
-    assert spent[len(spent) * 9 // 10] < 1_000_000  # the few above are the machine's
+    assert scanned(body).end == len(body)
+    spent = steps_of(lambda: Scanner(body).whole())
+    assert max(spent) < STEP_NS
     assert sum(spent) < 1_000_000_000
 
 
@@ -176,7 +190,7 @@ def test_each_step_is_short(name):
     "body",
     [
         b'{"a":[' + b"[]," * MOST_VALUES + b"1]}",
-        b"{" + b'"a":1,' * MOST_VALUES + b'"a":1}',
+        b"{" + b'"a":1,' * MOST_MEMBERS + b'"a":1}',
         b'{"' + b"k" * MIB + b'":1}',
     ],
 )
