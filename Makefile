@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "shadow needs Python 3.11 or newer; name one with PYTHON=python3.12" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (388 MB from PyPI, 1.5 GB on disk, once) ..."
+	@echo "installing into $(VENV) (388 MB from PyPI, 1.6 GB on disk, once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(STAMP)
