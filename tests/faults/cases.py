@@ -29,6 +29,7 @@ class Fault:
 
     arm: Callable[[], AbstractAsyncContextManager[Upstream]]
     requests: int
+    """How many in the fast tests; 0: it is like another there, and has its turn in make soak."""
     soak: int
     """How many when it is to be seen whether anything grows."""
     must: frozenset[str]
@@ -95,7 +96,7 @@ FAULTS = {
         drops=words("concurrency"),
         settings={"connect_timeout": "500ms", "deadline": "1s", "concurrency": 50},
     ),
-    "connection refused": Fault(nobody, 300, 20_000, words("connect_failed")),
+    "connection refused": Fault(nobody, 0, 20_000, words("connect_failed")),
     "connection refused, left alone": Fault(
         nobody,
         150,
@@ -114,7 +115,7 @@ FAULTS = {
     ),
     "5 MB answers": Fault(
         manner(good(5, 1_000_000)),
-        16,
+        6,
         600,
         words("complete"),
         spare=words("queue_full"),

@@ -24,11 +24,11 @@ SOAK = bool(os.environ.get("SHADOW_SOAK"))
 
 CROWD_LATER_S = 0.5
 """By how much the 95th percentile of 300 streams that begin at once may be later beside two arms."""
-STREAM_KB = 200.0
+STREAM_KB = 64.0
 """What a stream and its two copies may hold, open."""
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if SOAK or fault.requests])
 def test_an_arm_s_fault_is_not_the_clients(name: str, tmp_path: Path) -> None:
     """Bytes, times, memory, files and books, with one arm that does this and one that is well."""
     asyncio.run(_hold(FAULTS[name], tmp_path))
@@ -52,7 +52,7 @@ async def _hold(fault: Fault, tmp_path: Path) -> None:
             requests = fault.soak if SOAK else fault.requests
             load = await in_time(
                 lambda: _drive(fault, tested, plain, requests),
-                lambda: _drive(fault, tested, plain, fault.requests),
+                lambda: _drive(fault, tested, plain, fault.requests or requests),
                 fault.later_ms,
             )
             served, ended = bad.answered - served, time.monotonic()
@@ -115,7 +115,7 @@ def test_two_thousand_streams_at_once(tmp_path: Path) -> None:
     """Each of 2,000 clients gets its stream, whole and its own, all at the same time, mirrored to
     two arms that see as many; beside the same through a proxy without arms.
     """
-    asyncio.run(_crowd(tmp_path, 2_000 if SOAK else 300, 2.0 if SOAK else 0.5))
+    asyncio.run(_crowd(tmp_path, 2_000 if SOAK else 300, 2.0 if SOAK else 0.4))
 
 
 async def _crowd(tmp_path: Path, most: int, gap_s: float) -> None:

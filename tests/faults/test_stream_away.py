@@ -18,7 +18,7 @@ from faults.rig import Books, Proxy, books, drive, in_time, running
 from shadow.publish.accounting import Ledger
 
 SOAK = bool(os.environ.get("SHADOW_SOAK"))
-REQUESTS = 6_000 if SOAK else 400
+REQUESTS = 6_000 if SOAK else 300
 LAST = 50
 ARMS = "primary", "well"
 RETRIES_FILES = 16
