@@ -374,7 +374,7 @@ def test_foreign_errors_become_two():
         struct.pack("B", 300)
 
 
-@pytest.mark.parametrize("module", ["store", "writer"])
+@pytest.mark.parametrize("module", ["store_errors", "writer"])
 def test_the_codes_are_those_that_their_comments_say(http_client, module):
     """Held to the engine's own list, so that no number is another error's."""
     source = (Path(__file__).parents[2] / f"collector/{module}.py").read_text()
