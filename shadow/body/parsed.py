@@ -7,11 +7,13 @@ from typing import Any, Final
 import orjson
 
 SMALL_BYTES: Final = 3 * 1024
+MEDIUM_BYTES: Final = 12 * 1024
 PARSED_BYTES: Final = 256 * 1024
 """A larger text is not parsed on the event loop: 0.3 ms a MiB of messages, as fast as it gets."""
-_MOST: Final = ((b"{", 1024), (b"[", 3072), (b",", 8192))
-"""Nor is one beyond `SMALL_BYTES` with more of these: an object costs 0.3 µs to make, look at and
-let go, a list or a value a third of that."""
+_OBJECTS: Final = (b"{", 1024)
+_MOST: Final = (_OBJECTS, (b"[", 3072), (b",", 8192))
+"""Nor is one beyond `SMALL_BYTES` with more objects than this, or beyond `MEDIUM_BYTES` with more
+of any: an object costs 0.3 µs to make, look at and let go, a list or a value a third of that."""
 
 
 def soon_parsed(text: bytes | bytearray) -> bool:
@@ -21,6 +23,8 @@ def soon_parsed(text: bytes | bytearray) -> bool:
     size = len(text)
     if size <= SMALL_BYTES:
         return True
+    if size <= MEDIUM_BYTES:
+        return _few(text, *_OBJECTS)
     return size <= PARSED_BYTES and all(_few(text, mark, most) for mark, most in _MOST)
 
 

@@ -38,6 +38,7 @@ BODIES = {
     "empty objects": items(b"messages", b"{}", 1000),
     "more of them": items(b"messages", b"{}", 5300),
     "lists": items(b"a", b"[]", 3000),
+    "more lists": items(b"a", b"[]", 4050),
     "names": names(b"%x", 500),
     "new names": names(b"n%x", 1500),
     "credentials": names(b"%x_token", 500),
