@@ -329,6 +329,13 @@ def test_secrets_come_from_the_environment_and_are_masked(tmp_path):
         ),
         ("params: {set: {a: {b: ['${SEC}', 1]}}}", ("params", "set", "a"), {"b": ["********", 1]}),
         ("params: {set: {api_key: written}}", ("params", "set", "api_key"), "********"),
+        ("params: {set: {azureAdToken: written}}", ("params", "set", "azureAdToken"), "********"),
+        (
+            "params: {set: {extra_body.token: written}}",
+            ("params", "set", "extra_body.token"),
+            "********",
+        ),
+        ("params: {set: {prompt_cache_key: k}}", ("params", "set", "prompt_cache_key"), "k"),
         ("build: '${SEC}'", ("build",), "********"),
         ("factors: {why: '${SEC}'}", ("factors", "why"), "********"),
         ("models: {m: '${SEC}'}", ("models", "m"), "********"),
