@@ -516,6 +516,23 @@ async def test_the_replica_s_body_is_changed_as_an_arm_s_but_for_its_wishes(codi
 
 
 @in_loop
+async def test_no_copy_of_a_response_is_stored():
+    """Nor by the baseline's replica: it is asked in nobody's name, as the arms are."""
+    async with (
+        upstream(answering(OK)) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as gateway,
+    ):
+        await gateway.write(asking(b'{"input":"hi"}', path=b"/v1/responses"))
+        assert await gateway.exactly(len(ACCEPTED)) == ACCEPTED
+        records = await stage.publisher.wait_for(2)
+        for side in (replica, candidate):
+            assert side.connections[0].received.endswith(b'{"input":"hi","store":false}')
+        assert [each.request_changes.count("body:store") for each in records] == [1, 1]
+
+
+@in_loop
 async def test_a_stop_while_the_body_is_looked_at_asks_nobody():
     """A kill switch that is pulled between the 202 and the replica's turn: dropped, nobody is asked."""
     async with (
