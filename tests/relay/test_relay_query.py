@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from shadow.credentials import SECRETS
 from shadow.target import MAX_PARAMETERS, without_secrets
 
-
 GONE = {name.encode() for name in SECRETS | {"code"}}
 
 
