@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shadow.body.change import changes, greedy
+from shadow.body.change import changes
 from shadow.body.copy import Copy
+from shadow.body.wish import greedy
 from shadow.choosing.routes import Route, copied
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from shadow.body.scan import NotJson, Object, Scanner, Steps, TooMuch
 from shadow.body.staying import A_STEP
 
 if TYPE_CHECKING:
-    from shadow.body.change import Wish
+    from shadow.body.wish import Wish
     from shadow.mirror.arm import Arm
 
 

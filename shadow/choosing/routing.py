@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from shadow.body.change import RESPONSES, Wish, sought
+from shadow.body.change import RESPONSES
 from shadow.body.coding import Encoded, undone
 from shadow.body.conversation import beginning_in, beginning_of
 from shadow.body.names import named, stateful, stateful_path, stateful_tree
@@ -17,6 +17,7 @@ from shadow.body.parsed import tree
 from shadow.body.quick import located
 from shadow.body.scan import NotJson, Scanner, Steps, TooMuch
 from shadow.body.staying import plain
+from shadow.body.wish import Wish, sought
 from shadow.choosing.probes import Probes
 from shadow.choosing.routes import Route, Seen, routed, wished
 from shadow.choosing.sampling import CONVERSATION

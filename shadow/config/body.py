@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
-from shadow.body.change import json_text
+from shadow.body.wish import json_text
 from shadow.config.words import Part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)?")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from shadow.body.change import Wish, json_text
+from shadow.body.wish import Wish, json_text
 from shadow.capture.side import Side
 from shadow.choosing.admission import BREAKER_OPEN, Admission
 from shadow.choosing.spending import purse

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from relay.test_relay_body_scan import VALUES, members_spelled
 
-from shadow.body.change import NotServed, Wish, changes, greedy, json_text, sought
+from shadow.body.change import NotServed, changes
 from shadow.body.edit import applied, edits
 from shadow.body.names import STEERING
 from shadow.body.parsed import soon_parsed, tree
 from shadow.body.quick import located
 from shadow.body.scan import Scanner, run
+from shadow.body.wish import Wish, greedy, json_text, sought
 
 CHAT = b"/v1/chat/completions"
 NAMES = ["model", "a", "b", "temperature", "priority", "stream_options"]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from relay.test_relay_body_scan import STEP_NS, steps_of
 
-from shadow.body.change import Wish
+from shadow.body.wish import Wish
 from shadow.capture.request import Request
 from shadow.choosing.conversations import Conversations
 from shadow.choosing.routing import Router
