@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -15,42 +15,11 @@ from shadow.mirror.headers import ArmHeaders
 from shadow.relay.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from shadow.body.copy import Copy
-    from shadow.capture.held import Held
     from shadow.capture.request import Request
-    from shadow.capture.side import Origin
-    from shadow.choosing.spending import Spending
-    from shadow.config.choice import Inside
-    from shadow.config.operations import Limits
-    from shadow.config.subject import Subject
     from shadow.config.upstream import Arm as Settings
-    from shadow.ports import Ledger, Publisher
+    from shadow.mirror.shared import Shared
     from shadow.publish.counters import Name
-    from shadow.redaction.records import Veil
-    from shadow.relay.addresses import Lookup
-    from shadow.relay.turns import Turns
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What the arms of a mirror have in common."""
-
-    origin: Origin
-    limits: Limits
-    ledger: Ledger
-    publisher: Publisher
-    lookup: Lookup
-    turns: Turns
-    held: Held
-    subject: Subject | None
-    inside: Inside
-    workers: int
-    spending: Spending
-    failed: Callable[[Exception], None]
-    """Told of a fault of ours."""
-    veil: Veil | None = None
 
 
 class Arm:
@@ -85,18 +54,8 @@ class Arm:
         self.role = settings.role
         self.wish = wish(settings)
         self._sides: dict[tuple[int, str], Side] = {}
-        self.side = Side(
-            shared.origin,
-            name,
-            settings.role,
-            1 / settings.sample if settings.sample else 1.0,
-            self.headers,
-            limits.answer_bytes,
-            limits.answer_tail,
-            shared.held,
-            shared.subject,
-            shared.veil,
-        )
+        weight = 1 / settings.sample if settings.sample else 1.0
+        self.side = shared.side(name, settings.role, weight, self.headers)
 
     def left_out(self, reason: str) -> tuple[Name, Name]:
         """What is counted of a request that the arm does not get; '': it was not drawn for it."""

@@ -10,22 +10,19 @@ import time
 from typing import TYPE_CHECKING
 
 from shadow.capture.arrivals import CAPTURE_BYTES
-from shadow.capture.held import Held
 from shadow.capture.request import Request
-from shadow.capture.side import PRIMARY, Origin, Side
+from shadow.capture.side import PRIMARY
 from shadow.choosing.conversations import Conversations
 from shadow.choosing.routing import Router
 from shadow.choosing.sampling import HEADER, REQUEST, Sampler, new_pair_id
 from shadow.choosing.selection import Denial, Selection, sole_value
-from shadow.choosing.spending import spending
-from shadow.config.choice import Inside
-from shadow.mirror.arm import Arm, Shared
+from shadow.mirror.arm import Arm
 from shadow.mirror.books import Books
 from shadow.mirror.cuts import Cuts
 from shadow.mirror.deadlines import Deadlines
 from shadow.mirror.plan import Plan
 from shadow.mirror.plans import Plans, Waiting
-from shadow.relay.turns import Turns
+from shadow.mirror.shared import shared_of
 from shadow.steering.switch import Switch
 from shadow.steering.term import term_of
 from shadow.target import path_of
@@ -45,55 +42,25 @@ class Mirror:
     """All arms of an experiment."""
 
     def __init__(self, config: Config, config_hash: str, ports: Ports) -> None:
-        ledger, publisher = ports.ledger, ports.publisher
-        origin = Origin(
-            config.experiment, config_hash, ledger.worker, ledger.boot_id, config.attach
-        )
-        self.ledger = ledger
-        self.publisher = publisher
+        self.ledger = ports.ledger
+        self.publisher = ports.publisher
         self.totals = ports.totals
         self.draining = False
         self.switch = Switch(
             config.experiment, config_hash, config.arms, config.isolated, term_of(config)
         )
-        self.held = Held(config.limits.mirror_bytes, publisher)
-        subject = config.subject
-        shared = Shared(
-            origin,
-            config.limits,
-            ledger,
-            publisher,
-            ports.lookup,
-            Turns(),  # one for all arms: what they cost together is bounded
-            self.held,
-            subject,
-            Inside(config.networks),
-            config.workers,
-            spending(config, ledger.place),
-            self.failed,
-            veil=ports.veil,
-        )
+        shared = shared_of(config, config_hash, ports, self.failed)
+        self.held = shared.held
         self._spending = shared.spending
         self.arms = [Arm(name, arm, shared) for name, arm in config.arms.items()]
         self.samples = {name: arm.sample for name, arm in config.arms.items()}
         """As configured; what was said since stands before it."""
-        self.primary = Side(
-            origin,
-            PRIMARY,
-            PRIMARY,
-            1.0,
-            None,
-            config.limits.answer_bytes,
-            config.limits.answer_tail,
-            self.held,
-            subject,
-            veil=ports.veil,
-        )
+        self.primary = shared.side(PRIMARY, PRIMARY)
         self.request_bytes = config.limits.request_bytes
         self.selection = Selection(config.mirror_paths)
         self._exact, self._patterned = self.selection.exact, self.selection.patterned
         self.sampler = Sampler(config.experiment)
-        self.books = Books(ledger, self.arms, self.sampler)
+        self.books = Books(self.ledger, self.arms, self.sampler)
         self._denial = None if config.tenants is None else Denial(config.tenants)
         self._by_request = all(arm.key == REQUEST for arm in self.arms)
         self.router = Router(
