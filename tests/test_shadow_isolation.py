@@ -17,7 +17,7 @@ from shadow.steering import guard as guard_module
 from shadow.steering import probe as probe_module
 from shadow.steering.evidence import ADDS, BLAMED, CLEARED, LEAST, MOST, weigh
 from shadow.steering.guard import AGAIN_S, MOST_AGAIN_S, MOST_PAUSE_S, PAUSE_S, Guard
-from shadow.steering.lag import FINE_S, TICK_S, Lag, Span, Watch
+from shadow.steering.lag import FINE_S, MOST_TICKS, TICK_S, Lag, Span, Watch
 from shadow.steering.probe import MOST_LONG_S, MOST_S, SLICE_S, Probe
 from shadow.steering.switch import Switch
 from shadow.steering.windows import Windows
@@ -360,6 +360,19 @@ def test_a_block_of_the_loop_counts_for_all_it_held_up():
 
     late = uvloop.run(stalled())
     assert sum(one > 50_000_000 for one in late) >= 5
+
+
+def test_a_process_that_was_stopped_for_hours_makes_no_million_ticks(monkeypatch):
+    """Each tick that could not come is late, up to a number that the loop can sort."""
+
+    async def woken() -> int:
+        watch = Watch(asyncio.get_running_loop())
+        watch._due_ns -= 8 * 3600 * 10**9
+        watch._tick()
+        watch.stop()
+        return len(watch.take())
+
+    assert uvloop.run(woken()) == 1 + MOST_TICKS
 
 
 def test_ticks_come_as_finely_as_they_are_asked_for():

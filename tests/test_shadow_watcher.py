@@ -121,6 +121,25 @@ def test_a_kill_switch_that_is_not_looked_at_for_a_fault_stops(tmp_path, monkeyp
         until(lambda: not one.stuck() and not one.fault())
 
 
+def test_time_in_which_the_process_was_stopped_is_no_hanging_disk(tmp_path, monkeypatch):
+    """Neither the loop nor the looks ran; only what the loop saw go by without a look counts."""
+    now = [100.0]
+    monkeypatch.setattr(looks, "monotonic", lambda: now[0])
+    switch = looks.KillSwitch(tmp_path / "kill", lambda _: None)
+    switch.look()
+    assert not switch.stuck("")
+    now[0] += 3600.0
+    for _ in range(3):
+        assert not switch.stuck("")
+        now[0] += 0.1
+    switch.look()
+    waited = 0
+    while not switch.stuck(""):
+        waited += 1
+        now[0] += 0.1
+    assert 49 <= waited <= 52  # five seconds, told ten times in each
+
+
 def test_a_fault_in_following_ends_no_following(tmp_path, monkeypatch):
     """The control port is asked again, and its word comes through."""
     monkeypatch.setattr(watcher, "FOLLOW_S", 0.005)

@@ -193,9 +193,14 @@ class Starts(Waiting):
             return
         self._held = False  # the publisher releases it
         self.capture.leave()
-        reached = "reached" if self.capture.sent_ns else "connect_failed"
-        self._mirror.ledger.add(PRIMARY, reached)
+        self._mirror.ledger.add(PRIMARY, self._how_far())
         self._mirror.publisher.offer(self.capture)
+
+    def _how_far(self) -> str:
+        """What the primary's side is counted as, of what was begun."""
+        if self.capture.sent_ns:
+            return "reached"
+        return "unsent" if self.capture.transport == "client_disconnected" else "connect_failed"
 
     def _release(self) -> None:
         """Nothing of it is told any more; nor is a replica sent it that was not yet."""

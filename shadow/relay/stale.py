@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 RetryStale = Literal["off", "idempotent", "fresh_close"]
 
 FRESH_NS: Final = 100_000_000
+RETRIED_BYTES: Final = 64 * 1024
+"""A POST of more is not looked through for state, about a millisecond here, nor tried again."""
 _IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"})
 _STATEFUL: Final = re.compile(
     rb'"(?:' + b"|".join(sorted(ANYWHERE)) + rb')"\s*:\s*(?!null|false)\S'
@@ -44,6 +46,8 @@ def may_be_retried(head: RequestHead, mode: RetryStale, paths: Container[bytes])
         return False
     if head.method in _IDEMPOTENT:
         return True
+    if head.length > RETRIED_BYTES:
+        return False
     return mode == "fresh_close" and head.method == b"POST" and path_of(head.target) in paths
 
 
@@ -66,8 +70,8 @@ def retryable(connection: Upstream, head: RequestHead, sent: Sequence[bytes]) ->
 def stateful(head: RequestHead, sent: bytes) -> bool:
     """Whether a POST asks the engine to keep or take up something; looked for as bytes.
 
-    What cannot be looked into may ask for it: a coded body. The Responses API stores by default, so
-    there only an explicit `store: false` is stateless.
+    What cannot be looked into may ask for it: a coded body, a large one. The Responses API stores
+    by default, so there only an explicit `store: false` is stateless.
 
     Args:
         head: the request's.
@@ -76,7 +80,10 @@ def stateful(head: RequestHead, sent: bytes) -> bool:
     path = path_of(head.target)
     if head.coded or stateful_path(path):
         return True
-    body = _plain(head.length, sent.partition(b"\r\n\r\n")[2])
+    framed = sent.partition(b"\r\n\r\n")[2]
+    if len(framed) > RETRIED_BYTES:
+        return True
+    body = _plain(head.length, framed)
     if _STATEFUL.search(body):
         return True
     return path.endswith(b"/responses") and not _NOT_STORED.search(body)

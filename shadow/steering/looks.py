@@ -17,6 +17,8 @@ from shadow.steering.told import NotSteering, Told, damaged, later
 from shadow.steering.told_file import read, tidied, write
 
 STUCK_S: Final = 5.0
+_ASKED_S: Final = 0.5
+"""A longer gap between two questions is one in which the whole process stood still."""
 """Without a look at the kill switch for so long, it counts as unreadable."""
 
 _log = structlog.get_logger("shadow.watcher")
@@ -36,7 +38,8 @@ class KillSwitch:
 
     def __init__(self, path: Path | None, heard: Callable[[str], None]) -> None:
         self._path, self._heard = path, heard
-        self._looked_s = monotonic()
+        self._looks = self._looks_known = 0
+        self._asked_s, self._unlooked_s = monotonic(), 0.0
         self._killed = ""
 
     def look(self) -> bool:
@@ -46,12 +49,22 @@ class KillSwitch:
             if killed != self._killed:
                 self._heard(killed)
                 self._killed = killed
-            self._looked_s = monotonic()
+            self._looks += 1
         return True
 
     def stuck(self, fault: str) -> str:
-        """Why it counts as unreadable, where no look has ended for long; '': it was looked at."""
-        if self._path is None or monotonic() - self._looked_s < STUCK_S:
+        """Why it counts as unreadable, where no look has ended for long; '': it was looked at.
+
+        Asked by the loop, many times a second: time in which nobody asked does not count, for then
+        the process was stopped, its looks with it.
+        """
+        now = monotonic()
+        if self._looks != self._looks_known:
+            self._looks_known, self._unlooked_s = self._looks, 0.0
+        else:
+            self._unlooked_s += min(now - self._asked_s, _ASKED_S)
+        self._asked_s = now
+        if self._path is None or self._unlooked_s < STUCK_S:
             return ""
         why = fault or "its disk hangs"
         return f"{self._path} was not looked at for {STUCK_S:g} s: {why}"

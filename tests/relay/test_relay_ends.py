@@ -186,6 +186,8 @@ async def test_a_client_that_leaves_while_the_primary_is_connected_to(how):
             ("primary", "client_disconnected", None)
         }
         assert stage.ledger.counts["fp8", "dropped", "request_incomplete"] == 3
+        assert stage.ledger.counts["primary", "unsent", ""] == 3
+        assert ("primary", "connect_failed", "") not in stage.ledger.counts
         assert all(map(stage.ledger.balanced, ("primary", "fp8")))
         assert not candidate.connections
 

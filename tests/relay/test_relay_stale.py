@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shadow.relay.head import parse_request
-from shadow.relay.stale import stateful
+from shadow.relay.stale import may_be_retried, retryable, stateful
+
+if TYPE_CHECKING:
+    from shadow.relay.upstream import Upstream
 
 CHAT = b"/v1/chat/completions"
 
@@ -98,6 +103,32 @@ def test_state_in_chunks(cuts):
     assert told(b'{"model":"m","previous_response_id":"r1"}', cuts=tuple(cuts))
     assert told(b'{"model":"m","store":true}', cuts=tuple(cuts))
     assert not told(b'{"model":"m","store":false}', cuts=tuple(cuts))
+
+
+class Gone:
+    """A reused connection that closed at once, without a byte."""
+
+    reused, heard = True, False
+
+    def __init__(self) -> None:
+        self.first_write_ns = time.monotonic_ns()
+
+
+@pytest.mark.parametrize(("size", "again"), [(60 * 1024, True), (65 * 1024, False), (2**23, False)])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_large_post_is_not_looked_through_on_the_loop(size, again, chunked):
+    """8 MiB of messages took 0.17 s; so a POST of more than 64 KiB is not tried again."""
+    body = b'{"messages":[' + b'{"content":"x"},' * (size // 16) + b"{}]}"
+    framing = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
+    start = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n%b" % framing
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    head = parse_request(start)
+    if not chunked:
+        assert may_be_retried(head, "fresh_close", {CHAT}) == again
+    begun = time.thread_time_ns()
+    gone = cast("Upstream", Gone())
+    assert retryable(gone, head, [start + b"\r\n\r\n", sent]) == again
+    assert time.thread_time_ns() - begun < 20_000_000
 
 
 def test_many_chunks_of_one_byte():
