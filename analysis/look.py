@@ -65,13 +65,13 @@ def look(
         client: of the store.
         settings: the experiment.
         memory: of the look before; at first an empty one.
-        now_ns: the wall clock (UTC, ns); also the version of what is written.
+        now_ns: the wall clock (UTC, ns); also the version of what is built, unless a higher was given.
         whole: look at every window and write the verdict if anything in it has changed.
     """
     state = standing(client, settings, memory.progress, now_ns)
     settings = _identified(client, settings, memory, state, now_ns, whole=whole)
     stamp_ns = max(now_ns, 1 + (memory.stamp_ns or _newest_version(client, settings)))
-    built = _build_closed(client, settings, memory, state, stamp_ns, whole=whole)
+    built = _build_closed(client, settings, memory, state, now_ns, stamp_ns, whole=whole)
     due = whole or abs(now_ns - memory.judged_ns) >= JUDGE_EVERY_NS
     verdicts = memory.verdicts
     if built or due:
@@ -105,9 +105,11 @@ def _build_closed(
     memory: Memory,
     state: Standing,
     now_ns: int,
+    stamp_ns: int,
     *,
     whole: bool,
 ) -> int:
+    """How many windows were built. A comparison begins by the clock; what is built replaces."""
     starts = {
         arm: begin(client, settings, arm, state.accounts.get(arm, Account()), now_ns)
         for arm in settings.arms
@@ -117,7 +119,7 @@ def _build_closed(
     earliest = min(start.start_ns for start in starts.values())
     from_ns = earliest if whole else max(earliest, _back(memory, state.watermark_ns))
     held = arrivals(client, settings, from_ns, state.watermark_ns)
-    return sum(build(client, settings, arm, start, held, now_ns) for arm, start in starts.items())
+    return sum(build(client, settings, arm, start, held, stamp_ns) for arm, start in starts.items())
 
 
 def _newest_version(client: Client, settings: Settings) -> int:

@@ -13,6 +13,7 @@ from analysis.answers import as_it_stands, report, stored
 from analysis.behind import SLACK_S, behind
 from analysis.clock import STEP_S, WallClock
 from analysis.closing import Boot, Progress, Stored, live, marks, patient, settle, watermark
+from analysis.comparison import started
 from analysis.elsewhere import elsewhere
 from analysis.gate import aged, gate
 from analysis.look import Memory, look
@@ -224,6 +225,35 @@ def test_an_analysis_that_starts_after_it_replaces_what_was_built(world):
         memory = look(world.client, settings, memory, T0 + second * S, whole=second == 31)
     pairs = report(world.client, settings)["candidates"]["fp8"]["pairs"]
     assert (pairs["complete"], pairs["late"]) == (420, 40)
+
+
+def test_a_comparison_that_begins_after_it_begins_now(world):
+    """What was built ahead says nothing of the time: a policy that is changed begins its comparison
+    by the clock as it is, whether the analysis ran on or was started again; and changed once more it
+    leaves one behind that began ahead."""
+    settings = world.settings(control=None)
+    world.traffic(10, 20, {"fp8": {}}, first=HOURS)
+    world.store()
+    world.heard(HOURS + 11, HOURS + 11)
+    ran = look(world.client, settings, Memory(), T0 + (HOURS + 12) * S)
+    ahead = replace(settings, comparisons={"fp8": f"{world.experiment}-ahead"})
+    ran = look(world.client, ahead, ran, T0 + (HOURS + 13) * S)
+    assert _begun(world, ahead) == T0 + (HOURS + 13) * S
+    for second, (name, memory) in enumerate((("ran on", ran), ("again", Memory())), start=30):
+        world.heard(second, second, sequence=10**9 + second)
+        changed = replace(settings, comparisons={"fp8": f"{world.experiment}-{name}"})
+        look(world.client, changed, memory, T0 + second * S)
+        assert _begun(world, changed) == T0 + second * S
+    world.traffic(5, 20, {"fp8": {}}, seed=2, first=32)
+    world.store()
+    world.heard(38, 38, sequence=10**9 + 38)
+    look(world.client, changed, Memory(), T0 + 39 * S, whole=True)
+    assert written(world.client, changed, "fp8").part["pairs"]["complete"] == 100
+
+
+def _begun(world, settings) -> int:
+    """When the comparison begins."""
+    return dict(started(world.client, settings, "fp8"))[settings.comparisons["fp8"]].start_ns
 
 
 def test_a_warm_up_that_ended_before_it(world):
