@@ -7,7 +7,7 @@ record is stored or counted as dropped. A worker that is dead holds nothing back
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 DEAD_AFTER_NS = 30 * 10**9
 """A worker is dead when others were heard of for so long after its last record."""
@@ -20,6 +20,8 @@ GONE_AFTER_NS = 60 * 10**9
 AHEAD_NS = 30 * 10**9
 """A record that is so far ahead of our clock was stamped before a clock was set back, or by a host
 whose clock is wrong."""
+WATCHED_NS = 60 * 10**9
+"""More between two looks counts as so much: the store was away, and nobody could be heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,14 @@ class Boot:
     dropped_sequences: int
     low_water_ns: int | None
     final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """Since a boot's newest record is of `at_ns` (UTC) we have watched for `watched_ns`."""
+
+    at_ns: int
+    watched_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +63,48 @@ class Progress:
         reached: by boot, the low water (UTC, ns) of the newest mark that was reached.
         since: by boot, the time (UTC, ns) of the first mark since the last one that was reached.
         missing: by boot, how many records will never be stored: dead letters, a lost stream file.
+        still: by boot, for how long its newest record has been the newest.
+        looked_ns: the clock that nobody sets at the last look; None: there was none.
     """
 
     marks: Mapping[str, Boot] = field(default_factory=dict)
     reached: Mapping[str, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
+    still: Mapping[str, Still] = field(default_factory=dict)
+    looked_ns: int | None = None
 
 
-def live(boots: Iterable[Boot], now_ns: int) -> dict[str, Boot]:
+def watched(progress: Progress, boots: Iterable[Boot], steady_ns: int) -> Progress:
+    """With how long every boot's record has stood still, by a clock that nobody sets (ns)."""
+    before_ns = steady_ns if progress.looked_ns is None else progress.looked_ns
+    passed_ns = min(steady_ns - before_ns, WATCHED_NS)
+    still = {}
+    for boot in boots:
+        old = progress.still.get(boot.boot_id)
+        same = old is not None and old.at_ns == boot.at_ns
+        still[boot.boot_id] = Still(boot.at_ns, old.watched_ns + passed_ns if old and same else 0)
+    return replace(progress, still=still, looked_ns=steady_ns)
+
+
+def live(
+    boots: Iterable[Boot], now_ns: int, still: Mapping[str, Still] | None = None
+) -> dict[str, Boot]:
     """Boots that may still send something: each worker's newest, not final, heard of lately.
 
     Lately: as the store hears it. A collector that lags makes nobody dead. What is ahead of our
-    clock is of before it was set back: it hides no newer boot, and makes nobody else dead.
+    clock is of before it was set back: it hides no newer boot, and makes nobody else dead. Its
+    stamp does not say how old it is, so that it is `still` for as long as we have watched it.
     """
     newest: dict[str, Boot] = {}
     for boot in sorted(boots, key=lambda boot: (not _ahead(boot, now_ns), boot.at_ns)):
         newest[boot.worker] = boot
+    known = still or {}
+    newest = {
+        worker: boot
+        for worker, boot in newest.items()
+        if known.get(boot.boot_id, Still(0)).watched_ns <= SILENT_AFTER_NS
+    }
     heard_ns: dict[bool, int] = {}
     for boot in newest.values():
         ahead = _ahead(boot, now_ns)
@@ -100,7 +135,7 @@ def marks(progress: Progress, alive: Mapping[str, Boot]) -> dict[str, Boot]:
 
 def patient(progress: Progress) -> Progress:
     """After the clock was set: no time that it shows tells how long anything was waited for."""
-    return Progress(reached=progress.reached, missing=progress.missing)
+    return replace(progress, marks={}, since={})
 
 
 def settle(
@@ -130,7 +165,7 @@ def settle(
             missing[boot_id] = gone
         if boot_id not in reached and boot_id in progress.reached:
             reached[boot_id] = progress.reached[boot_id]
-    return Progress(waiting, reached, since, missing)
+    return Progress(waiting, reached, since, missing, progress.still, progress.looked_ns)
 
 
 def watermark(
@@ -146,7 +181,7 @@ def watermark(
     until it is dead. With nobody alive everything that arrived is closed.
     """
     known = list(boots)
-    alive = live(known, now_ns)
+    alive = live(known, now_ns, progress.still)
     named = {boot.boot_id for boot in known}
     unheard = [
         boot_id

@@ -65,7 +65,7 @@ def look(
         client: of the store.
         settings: the experiment.
         memory: of the look before; at first an empty one.
-        now_ns: the wall clock (UTC, ns); also the version of what is built, unless a higher was given.
+        now_ns: the wall clock (UTC, ns); the version too of what is built, if it is the highest.
         whole: look at every window and write the verdict if anything in it has changed.
     """
     state = standing(client, settings, memory.progress, now_ns)

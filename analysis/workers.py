@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from analysis.accounting import Account, Count, accounts
-from analysis.closing import Boot, Progress, Stored, live, marks, settle, watermark
+from analysis.closing import Boot, Progress, Stored, live, marks, settle, watched, watermark
 from analysis.queries import sql
 from analysis.settings import Settings
 
@@ -43,7 +44,8 @@ def standing(client: Client, settings: Settings, progress: Progress, now_ns: int
         ).result_rows
     ]
     boots = [Boot(*row) for row in client.query(sql("boots"), parameters=scope).result_rows]
-    alive = live(boots, now_ns)
+    progress = watched(progress, boots, monotonic_ns())
+    alive = live(boots, now_ns, progress.still)
     awaited = marks(progress, alive)
     rows = client.query(
         sql("stored"),

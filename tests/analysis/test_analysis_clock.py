@@ -12,7 +12,17 @@ import pytest
 from analysis.answers import as_it_stands, report, stored
 from analysis.behind import SLACK_S, behind
 from analysis.clock import STEP_S, WallClock
-from analysis.closing import Boot, Progress, Stored, live, marks, patient, settle, watermark
+from analysis.closing import (
+    Boot,
+    Progress,
+    Stored,
+    live,
+    marks,
+    patient,
+    settle,
+    watched,
+    watermark,
+)
 from analysis.comparison import started
 from analysis.elsewhere import elsewhere
 from analysis.gate import aged, gate
@@ -58,6 +68,72 @@ def test_all_records_are_of_before():
 def test_a_host_whose_clock_is_ahead_makes_nobody_dead():
     """Each is compared with those of its own time."""
     assert live([boot("a", NOW), boot("b", BEFORE, "w2")], NOW).keys() == {"a", "b"}
+
+
+def looks(boots_of, seconds, progress=None, steady_s=0, step_s=2):
+    """Looks, one every so often, of the boots at each second: who is alive, the last watermark."""
+    progress, found = progress or Progress(), []
+    for second in range(0, seconds, step_s):
+        boots, now = boots_of(second), NOW + second * S
+        held = {"dead": Stored(9, BEFORE), "ahead": Stored(10, BEFORE), "ok": Stored(10, now)}
+        progress = watched(progress, boots, (steady_s + second) * S)
+        progress = settle(progress, marks(progress, live(boots, now, progress.still)), held)
+        alive = live(boots, now, progress.still).keys()
+        found.append((alive, watermark(progress, boots, held, now, 1)))
+    return progress, found
+
+
+def dead_and_healthy(second):
+    """One killed with a record missing, by a clock that was ahead; beside it one that is well."""
+    return [boot("dead", BEFORE), boot("ok", NOW + second * S, "w2")]
+
+
+def test_who_died_ahead_of_our_clock_holds_for_minutes():
+    """Not until the clock has come there: dead is whose record stood still for so long while we
+    watched. What an analysis that starts again cannot know begins anew."""
+    progress, found = looks(dead_and_healthy, 320)
+    assert [alive for alive, _ in found[:151]] == [{"dead", "ok"}] * 151
+    assert [closed for _, closed in found[:151]] == [None] * 151
+    assert [alive for alive, _ in found[151:]] == [{"ok"}] * 9
+    assert found[-1][1] == NOW + 317 * S
+    there = [boot("dead", BEFORE), boot("ok", BEFORE, "w2")]
+    progress = watched(progress, there, 400 * S)
+    assert live(there, BEFORE, progress.still).keys() == {"ok"}  # nor when it has come there
+    assert looks(dead_and_healthy, 2)[1][0] == ({"dead", "ok"}, None)
+
+
+def test_whose_records_move_is_alive_however_far_ahead():
+    """However slowly they come, and however long the store was away between two looks; and again
+    from its first record on, where the collector had been away from it alone for longer."""
+
+    def boots_of(second):
+        told = BEFORE + second // 240 * 240 * S
+        return [boot("ahead", told), boot("ok", NOW + second * S, "w2")]
+
+    progress, found = looks(boots_of, 1200)
+    assert {len(alive) for alive, _ in found} == {2}
+    _, found = looks(boots_of, 200, progress, steady_s=1200 + HOURS)
+    assert {len(alive) for alive, _ in found} == {2}
+    silent, _ = looks(lambda second: [boot("ahead", BEFORE), boots_of(second)[1]], 400)
+    assert not live([boot("ahead", BEFORE)], NOW, silent.still)
+    moved = [boot("ahead", BEFORE + S)]
+    assert live(moved, NOW, watched(silent, moved, 401 * S).still)
+
+
+def test_one_wrong_host_that_died_does_not_stop_the_verdicts(world, monkeypatch):
+    """Killed with its clock ahead and a record of it missing, before the analysis started."""
+    settings, steady = world.settings(control=None), [0]
+    monkeypatch.setattr("analysis.workers.monotonic_ns", lambda: steady[0])
+    world.traffic(40, 20, {"fp8": {}})
+    world.store()
+    world.heard(HOURS, HOURS, "dead", worker="w2", high_sequence=3)
+    memory = Memory()
+    for second in range(41, 401, 30):
+        world.heard(second, second)
+        steady[0] = second * S
+        memory = look(world.client, settings, memory, T0 + second * S, whole=True)
+        assert bool(memory.watermark_ns) == (second > 41 + 300)
+    assert written(world.client, settings, "fp8").part["pairs"]["complete"] == 800
 
 
 def test_a_mark_of_before_is_not_waited_for():
