@@ -94,8 +94,8 @@ _HINT: Final = re.compile(r"key|token|secret|auth|pass|pwd|cred|sig|jwt|cookie|b
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN: Final = str.maketrans("_. :/", "-----")
 LONG: Final = "*"
-_MOST: Final = 256
-"""A name of more characters is no parameter of anybody."""
+MOST: Final = 64
+"""Characters. A longer name is no parameter of anybody; it is not looked at, and taken for one."""
 
 
 def plain(name: str) -> str:
@@ -104,12 +104,12 @@ def plain(name: str) -> str:
 
 
 def credential(name: str) -> str:
-    """The name as it is listed, where it is a credential's; else ''."""
+    """The name as it is listed, where it is a credential's; else ''. At most 25 µs."""
+    if len(name) > MOST:
+        return LONG
     whole = plain(name)
     if _HINT.search(whole) is None:
         return ""
-    if len(name) > _MOST:
-        return LONG
     if _opens(whole):
         return whole
     humps = plain(_HUMP.sub("-", name))

@@ -27,6 +27,8 @@ _MEMBER_BYTES: Final = 384
 MOST_VALUES: Final = 128 * 1024
 MOST_MEMBERS: Final = 512
 """Of one object that is read: what is then done with them takes no steps."""
+NAME_BYTES: Final = 512
+"""What of a longer key is its name: enough to tell that no one knows it."""
 
 _RUN: Final = re.compile(
     rb'(?:[ \t\n\r,:0-9A-Za-z+.\-]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL
@@ -60,7 +62,7 @@ class Member(NamedTuple):
     """`body[start:at]` is the key up to its value, `body[at:end]` the value."""
 
     name: bytes
-    """The key as UTF-8, its escapes undone."""
+    """The key as UTF-8, its escapes undone; of a long one the first `NAME_BYTES`."""
     start: int
     at: int
     end: int
@@ -239,18 +241,18 @@ class Scanner:
 
 
 def _name(key: bytes | bytearray) -> bytes:
-    """A key's text.
+    """A key's text, as far as it is looked at.
 
     Raises:
         NotJson: it holds a control character, an escape that is none, or no UTF-8.
     """
     try:
         if _BACKSLASH not in key and key.isascii() and not _CONTROL.search(key):
-            return bytes(key[1:-1])
+            return bytes(key[1 : min(len(key) - 1, NAME_BYTES + 1)])
         text: str = json.loads(key.decode())
     except ValueError:
         raise NotJson("a key is no string") from None
-    return text.encode("utf-8", "surrogatepass")
+    return text[:NAME_BYTES].encode("utf-8", "surrogatepass")[:NAME_BYTES]
 
 
 def run(steps: Steps[T]) -> T:

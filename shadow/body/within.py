@@ -12,6 +12,8 @@ from shadow.body.scan import Member, Object, Scanner, Steps, TooMuch
 from shadow.body.staying import HOLDERS, left_behind
 
 _MOST_SAID: Final = 64
+_SMALL_BYTES: Final = 1024
+"""A larger object is read in a step of its own: there may be several."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ def within(scanner: Scanner, member: Member, wanted: Inside, deep: int = 0) -> S
             new = Edit(member.at, member.end, object_of(wanted.values))
             return Changes([new], [said(name) for name in wanted.values])
         return Changes()
+    if member.end - member.at > _SMALL_BYTES:
+        yield
     # a scanner of its own, with a count of its own: no arm spends another's
     inner = yield from Scanner(body).members(member.at)
     values = {k: text for k, text in wanted.values.items() if not says(body, inner, k, text)}

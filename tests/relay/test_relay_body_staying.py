@@ -245,10 +245,29 @@ def test_names_are_remembered_within_bounds(monkeypatch):
     for n in range(staying._KNOWN_NAMES + 50):
         assert plain({f"name {n}": 1}, b"")
     assert len(staying._known) == staying._KNOWN_NAMES
-    assert plain({"x" * 65: 1}, b"")
-    assert "x" * 65 not in staying._known
+    assert not plain({"x" * 65: 1}, b"")
     assert not plain({"name 1": 1, "api_key": 1}, b"")
     assert not plain({f"new {n}": 1 for n in range(staying.MOST_UNKNOWN + 1)}, b"")
+
+
+def test_few_characters_are_judged_at_once():
+    """Of names that were never seen: more are left to the scanner, those of objects among them."""
+    long = {f"{n:02}{'aB' * 20}": 1 for n in range(30)}
+    for found in (long, {"metadata": long}, {"extra_body": {"a": 1}, "metadata": long}):
+        assert not plain(found, json.dumps(found).encode())
+    some = dict(list(long.items())[:20])
+    assert plain({"metadata": some}, json.dumps({"metadata": some}).encode())
+
+
+@in_loop
+async def test_what_nobody_knows_stays():
+    """A name that is too long to be looked at, whatever it says; in steps and at once."""
+    long = ["x" * 65, "é" * 65, "x" * 600]
+    await stay([], [each for name in long for each in spelled(name)])
+    bodies = [f'{{{LARGE},"{name}":"{SECRET}","n":{n}}}' for n, name in enumerate(long)]
+    got, _, _ = await reached(bodies)
+    assert len(got) == 3
+    assert not any(SECRET.encode() in body for body in got)
 
 
 def test_no_second_object_hides():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from relay.test_relay_body_scan import STEP_NS, steps_of
 
+from shadow.body.staying import HOLDERS
 from shadow.body.wish import Wish
 from shadow.capture.request import Request
 from shadow.choosing.conversations import Conversations
@@ -45,6 +46,16 @@ BODIES = {
     "humps": names(b"aB%xTokenIsh", 500),
     "humps to scan": PAD + b"," + names(b"aB%xTokenIsh", 500),
     "metadata": b'"metadata":{' + names(b"%x_token", 500) + b"}",
+    "long names": names(b"%05x" + b"a" * 16 * KIB, 500),
+    "few long names": names(b"%02x" + b"aB" * 2000 + b"TokenIsh", 62),
+    "few longer ones": names(b"%02x" + b"aB" * 112 + b"TokenIsh", 62),
+    "odd names": names(b"%02x" + b"aBcD" * 13 + b"Account", 62),
+    "odd names to scan": PAD + b"," + names(b"%03x" + b"aBcD" * 13 + b"Account", 500),
+    "some odd names": names(b"%02x" + b"aBcD" * 13 + b"Accounts", 30),
+    "odd names in each": b",".join(
+        b'"%b":{%b}' % (each, names(b"%02x" + b"aBcD" * 13 + b"Account", 60)) for each in HOLDERS
+    ),
+    "names in escapes": names(b"%03x" + b"\\u0061" * 3 * KIB, 200),
     "in extra_body": PAD + b',"extra_body":{' + names(b"aB%x_token", 500) + b"}",
     "messages": items(b"messages", USER, 1000, USER),
     "more messages": items(b"messages", USER, 8000, USER),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from time import thread_time_ns
+
 import pytest
 
-from shadow.credentials import LONG, credential
+from shadow.credentials import LONG, MOST, credential
 
 OPENING = [
     "api_key", "apiKey", "api-key", "APIKey", "API_KEY", "api.key", "api key", "apikey", "x-api-key", "apiKeys",
@@ -58,6 +60,25 @@ def test_what_a_model_is_told(name):
 
 
 def test_a_long_name_is_no_parameter():
-    """Not looked through: it is a credential's if it may be."""
-    assert credential("x" * 300) == ""
-    assert credential("x" * 300 + "_tokens") == LONG
+    """Not looked at: what nobody knows is taken for one."""
+    assert credential("x" * MOST) == ""
+    assert credential("x" * (MOST + 1)) == LONG
+
+
+ODD = [
+    "aBcD" * 14 + "Account",
+    "aB" * 27 + "TokenIsh",
+    "a-" * 28 + "key-aa",
+    "aéB" * 18 + "Tokenish",
+]
+
+
+@pytest.mark.parametrize("name", [*ODD, *(each * 1000 for each in ODD), "x" * 100_000])
+def test_no_name_takes_long(name):
+    """However long and odd: the loop judges hundreds of them."""
+    spent = []
+    for _ in range(50):
+        begun = thread_time_ns()
+        credential(name)
+        spent.append(thread_time_ns() - begun)
+    assert min(spent) < 100_000
