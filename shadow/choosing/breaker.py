@@ -30,6 +30,7 @@ class Breaker:
         "_trying",
         "_well",
         "era",
+        "last_failure",
     )
 
     def __init__(self, settings: Settings) -> None:
@@ -42,6 +43,8 @@ class Breaker:
         self._opened_ns = 0
         """When it opened (monotonic); 0: it is closed."""
         self._trying = self._well = 0
+        self.last_failure = ""
+        """How the last request failed that counted: a transport word, or `status 503`."""
 
     @property
     def open(self) -> bool:
@@ -68,7 +71,10 @@ class Breaker:
         """How a request of that era ended; the client's leaving, or ours, says nothing."""
         if era != self.era:
             return
-        failed = transport in FAILED or (status is not None and status >= ERROR)
+        broken = transport in FAILED
+        failed = broken or (status is not None and status >= ERROR)
+        if failed:
+            self.last_failure = transport if broken else f"status {status}"
         if self._opened_ns:
             self._tried(now, failed=failed, well=not failed and transport == "complete")
         elif failed:

@@ -12,6 +12,7 @@ from shadow.choosing.admission import BREAKER_OPEN, Admission
 from shadow.choosing.spending import purse
 from shadow.mirror.arm_request import ArmRequest, capture_of
 from shadow.mirror.headers import ArmHeaders
+from shadow.mirror.plight import Plight
 from shadow.relay.pool import Pool
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Arm:
         self.after_primary = settings.start == "after_primary"
         spent = purse(name, settings.limits, settings.price, shared.workers, shared.spending)
         self.admission = Admission(settings, shared.workers, spent)
+        where = self.pool.addresses
+        self.plight = Plight(name, where.host, where.port, self.admission.breaker)
         self._deadline_ns = int(settings.deadline * 1e9)
         self.role = settings.role
         self.wish = wish(settings)

@@ -166,10 +166,12 @@ class ArmRequest:
     def connected(self, connection: Upstream) -> None:
         """The connection is there: send."""
         self.capture.connected_ns = monotonic_ns()
+        self._arm.plight.reason = ""
         self._send(connection)
 
     def connect_failed(self, reason: str) -> None:
-        """No connection: a failure of the arm, recorded."""
+        """No connection: a failure of the arm, recorded, and told by the clock."""
+        self._arm.plight.failed(reason)
         self._finish("connect_failed", reason)
 
     def answer_interim(self, head: AnswerHead) -> None:

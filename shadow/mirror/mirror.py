@@ -176,7 +176,7 @@ class Mirror:
         self.totals.last_mirror_error = f"{type(error).__name__}: {error}"
 
     def tick(self, now: int) -> None:
-        """The proxy's clock: the switch, what it ends, deadlines, idle connections."""
+        """The proxy's clock: switch, what it ends, deadlines, idle connections, arms' lines."""
         requests, open_copies = self.totals.requests, sum(len(arm.open) for arm in self.arms)
         busy = requests != self._requests or self.totals.open_streams > 0 or open_copies > 0
         self._requests = requests
@@ -188,6 +188,7 @@ class Mirror:
         self._deadlines.pass_by(now)
         for arm in self.arms:
             arm.pool.sweep()
+            arm.plight.look(now)
 
     def shut_down(self) -> None:
         """Drop what is still open."""

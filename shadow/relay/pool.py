@@ -127,7 +127,8 @@ class Pool:
 
     async def _connect(self, owner: Owner) -> None:
         """Try the addresses in turn, each with its share of the connect timeout."""
-        failure = self.addresses.refused or "its name is not resolved yet"
+        host = self.addresses.host
+        failure = self.addresses.refused or f"its name {host} is not resolved yet"
         connection: Upstream | None = None
         addresses = self.addresses.rotation()
         for address in addresses:
