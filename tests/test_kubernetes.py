@@ -168,6 +168,27 @@ def test_services_lead_to_pods(config):
     assert ports("analysis")[port["targetPort"]] == config.admin.control.port
 
 
+def test_the_gateways_cluster_is_the_services():
+    """Its name and both its ports: on the second one the check asks what readiness asks."""
+    block = re.search(r"```yaml\n# envoy: kubernetes\n(.*?)```", PAGE, re.DOTALL)
+    (cluster,) = yaml.safe_load(block[1])
+    shadow, engine = (
+        priority["lb_endpoints"][0]["endpoint"]
+        for priority in sorted(cluster["load_assignment"]["endpoints"], key=lambda e: e["priority"])
+    )
+    service = one("proxy", "Service")
+    leads = {port["port"]: port["targetPort"] for port in service["spec"]["ports"]}
+    address = shadow["address"]["socket_address"]
+    assert address["address"] == service["metadata"]["name"]
+    assert leads[address["port_value"]] == "http"
+    asked = ours("proxy")["readinessProbe"]["httpGet"]
+    assert leads[shadow["health_check_config"]["port_value"]] == asked["port"]
+    (check,) = cluster["health_checks"]
+    assert check["http_health_check"]["path"] == asked["path"]
+    beyond = engine["address"]["socket_address"]
+    assert (beyond["address"], beyond["port_value"]) == ("engine", 8000)
+
+
 def test_a_sidecar_stands_before_its_engine(config):
     """It runs beside the engine, whose port is the primary's in the line that the file tells to change."""
     assert ours("sidecar")["restartPolicy"] == "Always"

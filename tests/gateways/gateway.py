@@ -31,12 +31,19 @@ def shown(title: str, ports: dict[int, int]) -> str:
 @contextmanager
 def envoy(folder: Path, title: str, ports: dict[int, int]) -> Iterator[None]:
     """A running Envoy that listens on what was 10000."""
+    with envoy_of(folder, shown(f"envoy: {title}", ports), ports[10000]):
+        yield
+
+
+@contextmanager
+def envoy_of(folder: Path, text: str, port: int) -> Iterator[None]:
+    """A running Envoy with this configuration, once it listens on the port."""
     program = envoy_path()
     assert program is not None
     path = folder / "envoy.yaml"
-    path.write_text(shown(f"envoy: {title}", ports))
+    path.write_text(text)
     alone = ["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
-    with _running([str(program), "-c", str(path), *alone], folder / "envoy.log", ports[10000]):
+    with _running([str(program), "-c", str(path), *alone], folder / "envoy.log", port):
         yield
 
 
