@@ -12,6 +12,41 @@ from typing import Final
 
 SECRETS: Final = frozenset(
     {
+        "aws-access-key-id",
+        "aws-secret-access-key",
+        "aws-session-token",
+        "aws-web-identity-token",
+        "azure-ad-token",
+        "azure-client-secret",
+        "azure-password",
+        "bearer-token",
+        "cookie",
+        "cookies",
+        "csrf-token",
+        "hf-token",
+        "langfuse-public-key",
+        "langfuse-secret-key",
+        "langsmith-api-key",
+        "litellm-credential-name",
+        "master-key",
+        "oauth-token",
+        "ocp-apim-subscription-key",
+        "openai-api-key",
+        "passphrase",
+        "private-key",
+        "proxy-authorization",
+        "service-account",
+        "service-account-json",
+        "vertex-credentials",
+        "vertex-credentials-json",
+        "wandb-api-key",
+        "watsonx-token",
+        "x-auth-token",
+        "x-csrf-token",
+        "x-forwarded-access-token",
+        "x-goog-iap-jwt-assertion",
+        "x-litellm-api-key",
+        "x-xsrf-token",
         "access-key",
         "access-token",
         "api-key",
@@ -49,7 +84,8 @@ SECRETS: Final = frozenset(
         "x-goog-signature",
     }
 )
-"""Names in small letters, `_`, `.` and blanks read as `-`."""
+"""Names in small letters, `_`, `.` and blanks read as `-`. What a record says of a credential is
+one of these or `UNLISTED`: clients make names up, and may make them of what is private."""
 _PARAMETER: Final = re.compile(
     r"(?:prompt-)?cache-key"
     r"|(?:[a-z0-9-]*-)?(?:bos|eos|eot|eom|pad|unk|mask|sep|cls|fim|prefix|suffix|middle|stop|start"
@@ -93,7 +129,8 @@ _HINT: Final = re.compile(r"key|token|secret|auth|pass|pwd|cred|sig|jwt|cookie|b
 """Each of them has one of these: most names are told by it at once."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN: Final = str.maketrans("_. :/", "-----")
-LONG: Final = "*"
+UNLISTED: Final = "*"
+"""In a record, in place of a name that neither the configuration nor a list of ours has."""
 MOST: Final = 64
 """Characters. A longer name is no parameter of anybody; it is not looked at, and taken for one."""
 
@@ -104,21 +141,21 @@ def plain(name: str) -> str:
 
 
 def credential(name: str) -> str:
-    """The name as it is listed, where it is a credential's; else ''. At most 25 µs."""
+    """Its word in `SECRETS`, or `UNLISTED`, where it is a credential's; else ''. At most 25 µs."""
     if len(name) > MOST:
-        return LONG
+        return UNLISTED
     whole = plain(name)
     if _HINT.search(whole) is None:
         return ""
-    if _opens(whole):
+    if whole in SECRETS:
         return whole
-    humps = plain(_HUMP.sub("-", name))
-    return humps if humps != whole and _opens(humps) else ""
+    humps = whole if name.islower() else plain(_HUMP.sub("-", name))
+    if humps in SECRETS:
+        return humps
+    return UNLISTED if _opens(whole) or (humps != whole and _opens(humps)) else ""
 
 
 def _opens(name: str) -> bool:
-    if name in SECRETS:
-        return True
     if name.rstrip("0123456789-").rpartition("-")[2] in _LAST:
         return _PARAMETER.fullmatch(name) is None
     return _HELD.search(name.replace("-", "")) is not None

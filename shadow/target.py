@@ -8,13 +8,12 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from shadow.credentials import LONG, MOST, credential, plain
+from shadow.credentials import MOST, UNLISTED, credential, plain
 
 _CODE: Final = "code"
 """Of a query alone: OAuth's, and functions' of clouds. In a body it is what a model is to read."""
 MAX_PARAMETERS: Final = 64
 """A query of more is not looked through on the loop: nothing of it travels."""
-ALL: Final = "*"
 _MOST_BYTES: Final = 4 * MOST
 """A longer name is not decoded, which takes up to 0.2 µs a byte."""
 _SEPARATOR: Final = re.compile(rb"([&;])")
@@ -32,12 +31,14 @@ def path_of(target: bytes) -> bytes:
 
 
 def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
-    """The target without secret parameters, and their names; what stays keeps bytes and order."""
+    """The target without secret parameters, and their names as a record may say them; what stays
+    keeps bytes and order.
+    """
     path, mark, query = target.partition(b"?")
     if not mark:
         return target, []
     if query.count(b"&") + query.count(b";") >= MAX_PARAMETERS:
-        return path, [ALL]
+        return path, [UNLISTED]
     parts = _SEPARATOR.split(query)
     gone: list[str] = []
     kept: list[bytes] = []
@@ -53,10 +54,10 @@ def without_secrets(target: bytes) -> tuple[bytes, list[str]]:
 
 
 def _secret(parameter: bytes) -> str:
-    """The name of a secret, in small letters and with dashes; empty for any other parameter."""
+    """The name of a secret, by `credential`; empty for any other parameter."""
     name = parameter.partition(b"=")[0]
     if len(name) > _MOST_BYTES:
-        return LONG
+        return UNLISTED
     if b"%" in name or b"+" in name:
         name = unquote_to_bytes(name.replace(b"+", b" "))
     name = name.partition(b"[")[0].strip(b" \t\r\n\0")  # a[] and a[0] are a list's

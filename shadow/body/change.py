@@ -11,7 +11,7 @@ from shadow.body.names import is_nothing
 from shadow.body.scan import Object, Scanner, Steps
 from shadow.body.staying import left_behind
 from shadow.body.wish import USAGE, Wish, json_text
-from shadow.body.within import Changes, by_parent, object_of, said, says, within
+from shadow.body.within import Changes, by_parent, object_of, says, within
 
 COMPLETIONS: Final = b"/completions"
 RESPONSES: Final = b"/responses"
@@ -45,20 +45,21 @@ def changes(
     here = {name.encode(): text for name, text in values.items() if "." not in name}
     plain = {name: text for name, text in here.items() if not says(body, found, name, text)}
     removed = yield from left_behind(body, found, b"", wish.set_here)
-    removed |= {member.name for member in found.members if member.name in wish.gone}
-    removed -= {name.encode() for name in more}
+    removed |= {m.name: m.name.decode() for m in found.members if m.name in wish.gone}
+    for name in more:
+        removed.pop(name.encode(), None)
     for parent, wanted in by_parent(values, wish.removed, found).items():
         if parent in removed or parent in plain:
             continue
         there = [member for member in found.members if member.name == parent]
         if not there and wanted.values:
             plain[parent] = object_of(wanted.values)
-            made.names += [f"{said(parent)}.{said(name)}" for name in wanted.values]
+            made.names += [f"{parent.decode()}.{name.decode()}" for name in wanted.values]
         for member in there:
             made.add(parent, (yield from within(scanner, member, wanted)))
     parents = {name.partition(".")[0] for name in made.names}
-    made.names += [said(name) for name in plain if said(name) not in parents]
-    made.names += [said(name) for name in removed]
+    made.names += [name.decode() for name in plain if name.decode() not in parents]
+    made.names += removed.values()
     if plain or removed:
         made.edits += edits(found, plain, removed)
     return Changes(made.edits, sorted(set(made.names)))

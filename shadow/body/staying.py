@@ -36,8 +36,8 @@ _known: set[str] = set()
 
 def left_behind(
     body: bytes | bytearray, found: Object, within: bytes, wanted: Container[bytes]
-) -> Steps[set[bytes]]:
-    """The names of an object's members that stay behind.
+) -> Steps[dict[bytes, str]]:
+    """The names of an object's members that stay behind, and how a record says each.
 
     Args:
         body: the body.
@@ -45,7 +45,7 @@ def left_behind(
         within: its own name; b"": it is the body.
         wanted: names that the arm sets: these do not.
     """
-    gone: set[bytes] = set()
+    gone: dict[bytes, str] = {}
     steered = within in (b"", AS_THE_BODY)
     spent = 0
     for member in found.members:
@@ -56,10 +56,12 @@ def left_behind(
             spent = 0
         if name in gone or name in wanted:
             continue
-        if (steered and name in STAYING) or credential(name.decode("utf-8", "replace")):
-            gone.add(name)
+        if steered and name in STAYING:
+            gone[name] = name.decode()
+        elif said := credential(name.decode("utf-8", "replace")):
+            gone[name] = said.replace("-", "_")
         elif name in HOLDERS and body[member.at] == b'"'[0]:
-            gone.add(name)  # some read an object out of a text
+            gone[name] = name.decode()  # some read an object out of a text
     if len(found.members) > A_STEP:
         yield  # what takes them away looks at all of them
     return gone

@@ -10,15 +10,17 @@ from shadow.body.edit import Edit, edits, key_text
 from shadow.body.names import MOST_DEEP
 from shadow.body.scan import Member, Object, Scanner, Steps, TooMuch
 from shadow.body.staying import HOLDERS, left_behind
+from shadow.credentials import UNLISTED
 
-_MOST_SAID: Final = 64
+_TOLD_DEEP: Final = 1
+"""Objects within an object that a record tells by their names."""
 _SMALL_BYTES: Final = 1024
 """A larger object is read in a step of its own: there may be several."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """Edits of a body, and which names they alter."""
+    """Edits of a body, and which names they alter: configured ones, ours, or `UNLISTED`."""
 
     edits: list[Edit] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -26,7 +28,7 @@ class Changes:
     def add(self, parent: bytes, more: Changes) -> None:
         """Changes within `parent` are changes of what holds it."""
         self.edits += more.edits
-        self.names += [f"{said(parent)}.{name}" for name in more.names]
+        self.names += [f"{parent.decode()}.{name}" for name in more.names]
 
 
 @dataclass(slots=True)
@@ -69,19 +71,19 @@ def within(scanner: Scanner, member: Member, wanted: Inside, deep: int = 0) -> S
     if body[member.at] != b"{"[0]:
         if wanted.values and body[member.at : member.end] == b"null":
             new = Edit(member.at, member.end, object_of(wanted.values))
-            return Changes([new], [said(name) for name in wanted.values])
+            return Changes([new], [name.decode() for name in wanted.values])
         return Changes()
     if member.end - member.at > _SMALL_BYTES:
         yield
     # a scanner of its own, with a count of its own: no arm spends another's
     inner = yield from Scanner(body).members(member.at)
     values = {k: text for k, text in wanted.values.items() if not says(body, inner, k, text)}
-    gone = {name for name in wanted.removed if inner.last(name) is not None}
+    gone = {name: name.decode() for name in wanted.removed if inner.last(name) is not None}
     made = Changes()
     if member.name in HOLDERS:
-        gone |= yield from left_behind(body, inner, member.name, wanted.values)
-        yield from _deeper(scanner, inner, gone.union(wanted.values), made, deep)
-    made.names += [said(name) for name in (*values, *gone)]
+        gone = (yield from left_behind(body, inner, member.name, wanted.values)) | gone
+        yield from _deeper(scanner, inner, {*gone, *wanted.values}, made, deep)
+    made.names += [*(name.decode() for name in values), *gone.values()]
     made.edits += edits(inner, values, gone)
     return made
 
@@ -94,7 +96,12 @@ def _deeper(
         if each.name in HOLDERS and each.name not in decided:
             if deep == MOST_DEEP:
                 raise TooMuch("objects within objects")
-            made.add(each.name, (yield from within(scanner, each, Inside(), deep + 1)))
+            more = yield from within(scanner, each, Inside(), deep + 1)
+            if deep < _TOLD_DEEP:
+                made.add(each.name, more)
+            elif more.edits:
+                made.edits += more.edits
+                made.names.append(UNLISTED)
 
 
 def object_of(values: Mapping[bytes, bytes]) -> bytes:
@@ -109,8 +116,3 @@ def says(body: bytes | bytearray, found: Object, name: bytes, text: bytes) -> bo
     return bool(there) and all(
         m.end - m.at == len(text) and body[m.at : m.end] == text for m in there
     )
-
-
-def said(name: bytes) -> str:
-    """A name as a record says it; of a long one, which a client made up, its beginning."""
-    return name[:_MOST_SAID].decode("utf-8", "replace")

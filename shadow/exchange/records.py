@@ -83,7 +83,8 @@ class Exchange(_Wire):
     """The client's body; on the primary's record only."""
     request_facts: RequestFacts = RequestFacts()
     request_changes: list[str] = []
-    """What was altered for this arm: `header:authorization`, `body:model` …"""
+    """What was altered for this arm: `header:authorization`, `body:model` …; `*` in place of a name
+    that a client made up."""
     body: Body = b""
     """The answer after transfer decoding, content coding untouched, up to `limits.answer_bytes`,
     then the last `limits.answer_tail`."""

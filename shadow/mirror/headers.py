@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from shadow.credentials import MOST, UNLISTED, credential
 from shadow.target import path_of, without_secrets
 
 if TYPE_CHECKING:
@@ -87,6 +88,31 @@ _TRACES: Final = re.compile(
 )
 """What belongs to a trace: with the client's, a candidate's spans and failures would stand among
 production's, and `baggage` tells of persons. W3C, B3, Jaeger, clouds, Datadog, Sentry, others."""
+TRACES: Final = frozenset(
+    {
+        "traceparent",
+        "tracestate",
+        "baggage",
+        "b3",
+        "x-b3-traceid",
+        "x-b3-spanid",
+        "x-b3-parentspanid",
+        "x-b3-sampled",
+        "x-b3-flags",
+        "uber-trace-id",
+        "x-amzn-trace-id",
+        "x-cloud-trace-context",
+        "x-datadog-trace-id",
+        "x-datadog-parent-id",
+        "x-datadog-sampling-priority",
+        "x-ot-span-context",
+        "grpc-trace-bin",
+        "sentry-trace",
+        "newrelic",
+        "sw8",
+    }
+)
+"""Those that a record tells by their names."""
 DIGESTS: Final = frozenset(
     {"content-digest", "repr-digest", "digest", "content-md5", "x-amz-content-sha256"}
 )
@@ -104,7 +130,7 @@ _REBUILT: Final = frozenset(
         "x-shadow-arm",
     }
 )
-_NEVER: Final = CREDENTIALS | STEERING | DIGESTS | ADDRESSES
+_NEVER: Final = CREDENTIALS | STEERING | TRACES | DIGESTS | ADDRESSES
 MARK: Final = "x-shadow-arm"
 _KNOWN_NAMES: Final = 4096
 _KNOWN_HEADS: Final = 512
@@ -149,7 +175,9 @@ class ArmHeaders:
         return b"%b\r\nContent-Length: %d\r\n%b\r\n" % (b"\r\n".join(lines), length, self._tail)
 
     def changes(self, head: RequestHead) -> tuple[str, ...]:
-        """What differs from the client's request beyond framing, host and mark, for the record."""
+        """What differs from the client's request beyond framing, host and mark, for the record:
+        names of the configuration's or of our lists, any other as `UNLISTED`.
+        """
         names = tuple([line.partition(b":")[0] for line in head.lines[1:]])
         said = self._told.get(names)
         if said is None:
@@ -162,7 +190,8 @@ class ArmHeaders:
     def _tell(self, names: tuple[bytes, ...]) -> tuple[str, ...]:
         left = {_plain(name) for name in names if not self._kept.get(name)}
         gone = {name for name in left if name in self._removed or _stays_by_name(name)}
-        said = tuple(f"header:{name}" for name in sorted(gone.union(self._set)))
+        told = {name if name in self._removed else _listed(name) for name in gone}
+        said = tuple(f"header:{name}" for name in sorted(told.union(self._set)))
         if sum(map(len, names)) <= _KNOWN_BYTES and len(self._told) < _KNOWN_HEADS:
             self._told[names] = said  # clients send the same few, in the same order
         return said
@@ -170,7 +199,7 @@ class ArmHeaders:
     def _judge(self, name: bytes) -> bool:
         plain = _plain(name)
         keep = plain not in self._left_out and not _stays_by_name(plain)
-        if len(self._kept) < _KNOWN_NAMES:
+        if len(name) <= MOST and len(self._kept) < _KNOWN_NAMES:
             self._kept[name] = keep
         return keep
 
@@ -180,10 +209,18 @@ def _plain(name: bytes) -> str:
 
 
 def _stays_by_name(plain: str) -> bool:
+    if len(plain) > MOST:  # nobody's
+        return True
     name = plain.replace("_", "-")  # many servers read both as one
     if name in _NEVER:
         return True
     return any(odd.search(name) for odd in (_SECRET, _STEERS, _TRACES))
+
+
+def _listed(plain: str) -> str:
+    """What stays by its name, as it is listed."""
+    name = plain.replace("_", "-")
+    return name if name in _NEVER else credential(plain) or UNLISTED
 
 
 def _origin_form(target: bytes) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from end_to_end.stage import Stage
-from privacy.loose_engine import KINDS, TICKET, all_of, email, key, question
+from privacy.loose_engine import KINDS, OWN_FIELD, OWN_QUERY, TICKET, all_of, email, key, question
 from privacy.sinks import Sink
 
 
@@ -19,7 +19,8 @@ async def send(port: int, kind: str) -> bytes:
     """One question, with secrets in its query and fields; the answer's raw bytes."""
     body = json.dumps(question(kind)).encode()
     head = (
-        f"POST /v1/chat/completions?api_key={key('query')}&x={email('query')} HTTP/1.1\r\nHost: x\r\n"
+        f"POST /v1/chat/completions?api_key={key('query')}&x={email('query')}&{OWN_QUERY} HTTP/1.1\r\n"
+        f"Host: x\r\n{OWN_FIELD}\r\n"
         f"Authorization: Bearer {key('authorization')} {email('authorization')}\r\n"
         f"Cookie: a={email('cookie')}\r\nUser-Agent: ua {email('user_agent')}\r\n"
         f"X-User-Id: {email('subject')}\r\nX-Request-Id: {TICKET}\r\nX-Own: {all_of('own')}\r\n"

@@ -141,7 +141,7 @@ ANSWERED = {
 """Kind → the fields of its answer that hold a secret."""
 ASKED = {
     *("model", "system", "name", "user_text", "tool_arguments", "tool_result", "tool_description"),
-    *("user", "metadata", "metadata_name"),
+    *("user", "metadata", "metadata_name", "key_top", "key_metadata", "key_extra"),
 }
 """Those of every request's body."""
 
@@ -224,5 +224,16 @@ def question(kind: str) -> dict:
             }
         ],
         "user": email("user"),
-        "metadata": {email("metadata_name"): all_of("metadata"), "n": 4111111111111111},
+        "metadata": {
+            email("metadata_name"): all_of("metadata"),
+            "n": 4111111111111111,
+            f"{email('key_metadata')} {PHONE} password": 1,
+        },
+        "extra_body": {f"{email('key_extra')}_token": 1},
+        f"{email('key_top')} secret": 1,
     }
+
+
+OWN_QUERY = f"{email('query_name')}-token=1&{email('query_name')}%20{IP}%20password=1"
+OWN_FIELD = f"X-{MARK}.{IP}-Token: 1"
+"""Names that a client made up: no candidate gets them, and a record must not repeat them."""

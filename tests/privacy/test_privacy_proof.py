@@ -34,7 +34,7 @@ REDACTION = {
 }
 
 
-IN_HEADS = {"query", "authorization", "cookie", "user_agent", "subject", "own"}
+IN_HEADS = {"query", "query_name", "authorization", "cookie", "user_agent", "subject", "own"}
 
 
 def bad_records(producer: Producer, value: bytes) -> None:

@@ -11,6 +11,8 @@ from privacy.loose_engine import (
     ASKED,
     KINDS,
     NEEDLES,
+    OWN_FIELD,
+    OWN_QUERY,
     TICKET,
     all_of,
     email,
@@ -23,19 +25,24 @@ from privacy.sinks import leaks, record
 
 from collector.decode import completion_of, rows_of
 from collector.measured import Secret, measured
+from shadow.body.change import changes
+from shadow.body.scan import Scanner, run
+from shadow.body.wish import Wish
 from shadow.capture.capture import Capture
 from shadow.capture.request import Request
 from shadow.capture.side import Origin, Side
 from shadow.config.redaction import Redaction
 from shadow.config.subject import Subject
+from shadow.config.upstream import HeaderChanges
 from shadow.exchange import decode
+from shadow.mirror.headers import ArmHeaders
 from shadow.redaction import veil_of
 from shadow.relay.answer import parse_answer
 from shadow.relay.head import parse_request
 
 HEAD = (
-    f"POST /v1/{email('path')}/chat/completions?api_key={key('query')}&x={email('query')} HTTP/1.1\r\n"
-    f"Host: x\r\nAuthorization: Bearer {email('authorization')}\r\nCookie: a={email('cookie')}\r\n"
+    f"POST /v1/{email('path')}/chat/completions?api_key={key('query')}&x={email('query')}&{OWN_QUERY} HTTP/1.1\r\n"
+    f"{OWN_FIELD}\r\nHost: x\r\nAuthorization: Bearer {email('authorization')}\r\nCookie: a={email('cookie')}\r\n"
     f"User-Agent: ua {email('user_agent')}\r\nX-User-Id: {email('subject')}\r\n"
     f"X-Request-Id: {TICKET}\r\nX-Own: {all_of('own')}"
 )
@@ -49,16 +56,27 @@ REDACTION = {
 }
 
 
-def value(kind: str, redaction: Redaction | None, path: str = HEAD) -> bytes:
+WISH = Wish({}, {"temperature": b"0", "our_own": b"1"}, ("top_p",))
+"""What the arm's configuration says: names that a record repeats."""
+
+
+def value(kind: str, redaction: Redaction | None, path: str = HEAD, arm: str = "primary") -> bytes:
     """The record of a question and its answer, in its wire form."""
+    headers = None if arm == "primary" else ArmHeaders(arm, b"e", b"", HeaderChanges())
     side = Side(
-        Origin("e", "h", "w", "b"), "primary", "primary", 1.0, None, 2**20, 2**16,
+        Origin("e", "h", "w", "b"), arm, "primary", 1.0, headers, 2**20, 2**16,
         subject=Subject(header="x-user-id", salt="0123456789abcdef"),
         veil=veil_of(redaction, lambda: True),
     )  # fmt: skip
     body = json.dumps(question(kind)).encode()
     capture = Capture(side, Request(parse_request(path.encode()), "p", 1, 1, body), 2, 0, 0)
     capture.sent_ns = capture.first_byte_ns = 1
+    if headers is not None:
+        headers.build(capture.request.head, 0)
+        scanner = Scanner(body)
+        found = run(scanner.whole())
+        made = run(changes(scanner, found, WISH, b"/v1/chat/completions"))
+        capture.changes = tuple(f"body:{name}" for name in made.names)
     status, fields, pieces = reply(kind)
     lines = "".join(f"\r\n{name}: {said}" for name, said in fields.items())
     head = f"HTTP/1.1 {status} X{lines}\r\nX-Request-Id: r {email('answer_header')}\r\nX-Own: {all_of('answer_own')}"
@@ -121,6 +139,20 @@ def test_measures_leave_nothing_though_nothing_is_redacted(kind):
     exchange = decode(told)
     assert (exchange.body, exchange.request, exchange.headers) == (b"", None, [])
     assert rows_of(told, "text").keys() == {"exchanges"}
+
+
+@pytest.mark.parametrize("capture", ["full", "measures"])
+def test_what_was_altered_is_told_in_our_words(capture):
+    """Names that a client made up, of parameters, fields and members, in no mode and redacted or not;
+    what is altered of them is told as one, and the configuration's names as they are."""
+    told = value("document", None, PLAIN_HEAD, "fp8")
+    if capture == "measures":
+        told = measured(told, Secret())
+        assert leaks(sinks(told, capture)) == {}
+    assert decode(told).request_changes == [
+        "header:*", "header:authorization", "header:cookie", "header:x-request-id", "query:api-key", "query:*",
+        "body:*", "body:extra_body.*", "body:metadata.*", "body:our_own", "body:temperature",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

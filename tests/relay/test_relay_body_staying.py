@@ -15,6 +15,7 @@ from shadow.body.names import stateful
 from shadow.body.parsed import tree
 from shadow.body.scan import Scanner, TooMuch, run
 from shadow.body.staying import plain
+from shadow.credentials import SECRETS
 
 FIELDS = [
     "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "dpop",
@@ -41,6 +42,10 @@ STEERING = [
 ]  # fmt: skip
 """Taken out of every copy at the top level, and of `extra_body`."""
 
+LISTED = ["api_key", "apikey", "token", "bearer", "authorization", "access_token", "client_secret", "jwt",
+          "aws_access_key_id", "azure_ad_token", "vertex_credentials"]  # fmt: skip
+"""As which a record tells them, however they are spelled."""
+
 STATE = [
     "previous_response_id", "conversation", "conversation_id", "store", "background", "container", "session",
     "session_id", "session_params", "session_control", "thread_id", "assistant_id", "file_id", "file_ids",
@@ -51,6 +56,16 @@ STATE = [
 HOLDERS = ["metadata", "litellm_metadata", "litellm_params", "litellm_embedding_config"]
 SECRET = "must-stay-7f3a"
 LARGE = '"messages":["' + "A" * 270_000 + '"]'
+
+
+SAID = {
+    *(name.replace("-", "_") for name in SECRETS),
+    *STEERING,
+    *HOLDERS,
+    "extra_body",
+    "*",
+}
+"""All that records ever say of bodies that are not changed otherwise."""
 
 
 def escaped(name: str) -> str:
@@ -93,6 +108,7 @@ async def stay(names: list[str], positions: list[str]) -> None:
         assert body.count(b"top_k") == positions[n].count("top_k")
     said = {change for record in records for change in record.request_changes}
     assert said >= {f"body:{name}" for name in names}
+    assert {name for each in said for name in each.removeprefix("body:").split(".")} <= SAID
 
 
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.title])
@@ -116,7 +132,9 @@ async def test_fields_of_a_head_stay(spell):
         assert primary.connections[0].received.count(SECRET.encode()) == 2 * len(FIELDS)
         got = arm.connections[0].received
     assert got.count(SECRET.encode()) == 0, got
-    assert {f"header:{name}" for name in FIELDS} <= set(exchanges[-1].request_changes)
+    unlisted = {"x-sig", "x-dynamo-meta-tenant"}
+    said = {f"header:{name}" for name in FIELDS if name not in unlisted} | {"header:*"}
+    assert set(exchanges[-1].request_changes) == said
 
 
 @in_loop
@@ -128,7 +146,7 @@ async def test_what_steers_stays():
 @in_loop
 async def test_credentials_stay():
     """The same, by their names' words; also in the settings of gateways."""
-    await stay(OPENING, [each for name in OPENING for each in spelled(name)])
+    await stay(["*", *LISTED], [each for name in OPENING for each in spelled(name)])
     held = [
         position
         for name in OPENING
@@ -138,7 +156,7 @@ async def test_credentials_stay():
             f'"extra_body":{{"{escaped(holder)}":{{"a":1,"{escaped(name)}":"{SECRET}"}}}},',
         )
     ]
-    await stay([f"metadata.{OPENING[0]}", f"extra_body.metadata.{OPENING[0]}"], held)
+    await stay(["metadata.api_key", "extra_body.metadata.*"], held)
 
 
 @in_loop
@@ -148,7 +166,8 @@ async def test_in_a_large_body_too():
     positions = [
         f"{LARGE},{position}" for name in some for position in (spelled(name)[1], spelled(name)[3])
     ]
-    await stay([*some, *(f"extra_body.{name}" for name in some)], positions)
+    said = ["apikey", *some[1:]]
+    await stay([*said, *(f"extra_body.{name}" for name in said)], positions)
 
 
 @in_loop
@@ -260,10 +279,17 @@ def test_few_characters_are_judged_at_once():
 
 
 @in_loop
+async def test_objects_within_objects_are_told_as_one():
+    """However deep a client nests them: the words of records stay few."""
+    deep = "".join(f'"{each}":{{' for each in ["extra_body", *HOLDERS[:3]]) + f'"token":"{SECRET}"'
+    await stay(["extra_body.metadata.*"], [f"{deep}}}}}}}}},"])
+
+
+@in_loop
 async def test_what_nobody_knows_stays():
     """A name that is too long to be looked at, whatever it says; in steps and at once."""
     long = ["x" * 65, "é" * 65, "x" * 600]
-    await stay([], [each for name in long for each in spelled(name)])
+    await stay(["*"], [each for name in long for each in spelled(name)])
     bodies = [f'{{{LARGE},"{name}":"{SECRET}","n":{n}}}' for n, name in enumerate(long)]
     got, _, _ = await reached(bodies)
     assert len(got) == 3

@@ -6,7 +6,7 @@ from time import thread_time_ns
 
 import pytest
 
-from shadow.credentials import LONG, MOST, credential
+from shadow.credentials import MOST, UNLISTED, credential
 
 OPENING = [
     "api_key", "apiKey", "api-key", "APIKey", "API_KEY", "api.key", "api key", "apikey", "x-api-key", "apiKeys",
@@ -62,7 +62,7 @@ def test_what_a_model_is_told(name):
 def test_a_long_name_is_no_parameter():
     """Not looked at: what nobody knows is taken for one."""
     assert credential("x" * MOST) == ""
-    assert credential("x" * (MOST + 1)) == LONG
+    assert credential("x" * (MOST + 1)) == UNLISTED
 
 
 ODD = [

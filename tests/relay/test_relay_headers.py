@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import thread_time_ns
 
 import pytest
 from relay.raw import answering, client, in_loop, proxy, upstream
@@ -110,6 +111,35 @@ def test_changes_tell_what_was_altered():
         "header:x-new",
     ]
     assert "header:x-tenant" in arm.changes(head(b"X-Tenant: t"))
+
+
+def test_changes_tell_no_client_s_words():
+    """A field that nobody lists is told as one; a configured name as it is configured."""
+    changes = HeaderChanges(set={"x-own-token": "t"}, remove=["x-our-key"])
+    asked = head(
+        b"X-Jane.Doe-Token: t",
+        b"X-Other-Token: u",
+        b"X-Our-Key: k",
+        b"X_Api_Key: k",
+        b"x" * 65 + b": v",
+    )
+    assert ArmHeaders("fp8", b"e", b"", changes).changes(asked) == (
+        "header:*",
+        "header:x-api-key",
+        "header:x-our-key",
+        "header:x-own-token",
+    )
+
+
+def test_long_names_stay_and_are_not_remembered():
+    """Nobody's field is longer than 64 characters: neither time nor memory is spent on it."""
+    arm = ArmHeaders("fp8", b"e", b"", HeaderChanges())
+    long = [b"x-%d" % n + b"y" * 60_000 for n in range(20)]
+    begun = thread_time_ns()
+    built = [arm.build(head(name + b": v"), 0) for name in long]
+    assert thread_time_ns() - begun < 20_000_000
+    assert not any(b"yyy" in each for each in built)
+    assert sum(map(len, arm._kept)) < 1000
 
 
 def test_a_configured_host_stands():

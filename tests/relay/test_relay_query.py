@@ -31,19 +31,19 @@ GONE = {name.encode() for name in SECRETS | {"code"}}
         (
             b"/v1/x?oauth_token=s&client-key=t&max_tokens=1",
             b"/v1/x?max_tokens=1",
-            ["oauth-token", "client-key"],
+            ["oauth-token", "*"],
         ),
         (
             b"/v1/x?accessToken=s&APIKey=t&maxTokens=1&KEy=u",
             b"/v1/x?maxTokens=1",
-            ["accesstoken", "apikey", "key"],
+            ["access-token", "apikey", "key"],
         ),
         (
             b"/v1/x?key[0]=s&token%5B%5D=t&api.key=u&key%00=v&a[]=1",
             b"/v1/x?a[]=1",
             ["key", "token", "api-key", "key"],
         ),
-        (b"/v1/x?%FF-secret=s&a=-key", b"/v1/x?a=-key", ["\xff-secret"]),
+        (b"/v1/x?%FF-secret=s&a=-key", b"/v1/x?a=-key", ["*"]),
     ],
 )
 def test_secrets_do_not_travel(target, kept, gone):
