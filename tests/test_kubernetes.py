@@ -15,6 +15,7 @@ import pytest
 import yaml
 from kubernetes_validate import latest_version
 
+from analysis.policy import Policy
 from shadow.cli import supervised
 from shadow.cli.commands import cli
 from shadow.config import Config, ConfigError, load
@@ -125,6 +126,27 @@ def test_commands_are_the_command_lines(file):
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert ours(file)["image"] == f"shadow-compare:{version}"
     assert volume_at(file, INSIDE)["configMap"]["name"] == "shadow-config"
+
+
+def test_the_policy_stands_beside_the_configuration(config):
+    """A second key of the same ConfigMap, where shadow.yaml says it is; as applied, the defaults."""
+    data = one("config", "ConfigMap", "shadow-config")["data"]
+    assert config.policy.name in data
+    assert config.policy.parent == Path(INSIDE).parent
+    said = yaml.safe_load(data[config.policy.name])
+    assert Policy.model_validate(said) == Policy()
+
+
+def test_the_taps_route_names_the_proxies_service():
+    """attach.md's HTTPRoute mirrors to what the manifests make."""
+    page = (ROOT / "docs/attach.md").read_text()
+    (route,) = re.findall(r"```yaml\n(apiVersion: gateway\.networking.*?)```", page, re.DOTALL)
+    (rule,) = yaml.safe_load(route)["spec"]["rules"]
+    (mirror,) = [each["requestMirror"]["backendRef"] for each in rule["filters"]]
+    service = one("proxy", "Service")
+    leads = {port["port"]: port["targetPort"] for port in service["spec"]["ports"]}
+    assert mirror["name"] == service["metadata"]["name"]
+    assert leads[mirror["port"]] == "http"
 
 
 def volume_at(file, path):
