@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from shadow.cli.analysis import analysis_settings
 from shadow.cli.store import GATE_S, read_store
@@ -25,7 +27,10 @@ LOOK_AGAIN_S = 2.0
 
 
 def report(config: Config, experiment: str | None, form: str, output: Path | None) -> int:
-    """The comparison on stdout or in a file, whatever it says; HOLD and a line without one."""
+    """The comparison on stdout or in a file, whatever it says; HOLD and a line without one.
+
+    A terminal shows it at its width; `form` that was asked for, a pipe and a file are that form.
+    """
     from analysis.report import markdown
 
     document, why = read_store(config, _comparison_of(config, experiment))
@@ -34,8 +39,21 @@ def report(config: Config, experiment: str | None, form: str, output: Path | Non
     if document is None:
         click.echo(f"shadow report: {why}", err=True)
         return HOLD
+    if output is None and _to_a_person():
+        from rich.console import Console
+
+        from shadow.demo.comparison import show
+
+        show(Console(), markdown(document))
+        return 0
     text = json.dumps(document, indent=2) + "\n" if form == "json" else markdown(document)
     return _deliver(text, output)
+
+
+def _to_a_person() -> bool:
+    """Standard output is a terminal, and no form was asked for."""
+    asked = click.get_current_context().get_parameter_source("form")
+    return asked is ParameterSource.DEFAULT and sys.stdout.isatty()
 
 
 def _comparison_of(

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import uvloop
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shadow.demo import files, load, path
+from shadow.demo import comparison, files, load, path
 from shadow.demo.children import Child, Children
 from shadow.demo.failure import DemoFailed
 from shadow.demo.files import Engine
@@ -109,7 +108,7 @@ def show(console: Console, config: Path, out: Path, totals: load.Totals, up: Chi
     if not any(c["pairs"]["complete"] for c in document["candidates"].values()):
         raise DemoFailed("the report has no complete pair")
     text, _, definitions = path.report(config, out / "report.md").partition(DEFINITIONS)
-    console.print(Markdown(text))
+    comparison.show(console, text)
     if definitions:
         console.print(f"What each figure means stands in {near(out)}/report.md.")
     verdict, line = path.gate(config, up)

@@ -21,7 +21,10 @@ _REPORT = configured(
     "report",
     "reading:report",
     click.Option(["--experiment"], help="Another experiment than the configuration's."),
-    form(("md", "json"), "Markdown to read, or JSON for programs."),
+    form(
+        ("md", "json"),
+        "Markdown to read, or JSON for programs.  [a terminal: shown at its width]",
+    ),
     file("-o", "--output", meaning="Write to a file."),
     secrets=STORE,
     help="Print the comparison, while it runs or afterwards.",
