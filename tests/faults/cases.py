@@ -10,7 +10,6 @@ from faults.engines import (
     Manner,
     Upstream,
     babbles,
-    black_hole,
     good,
     half,
     never,
@@ -19,6 +18,7 @@ from faults.engines import (
     resets,
     upstream,
 )
+from relay.raw import Hole, black_hole
 
 Settings = dict[str, object]
 
@@ -27,7 +27,7 @@ Settings = dict[str, object]
 class Fault:
     """One way to misbehave."""
 
-    arm: Callable[[], AbstractAsyncContextManager[Upstream]]
+    arm: Callable[[], AbstractAsyncContextManager[Upstream | Hole]]
     requests: int
     """How many in the fast tests; 0: it is like another there, and has its turn in make soak."""
     soak: int

@@ -180,38 +180,6 @@ def half(capacity: int, gap_s: float) -> Manner:
 
 
 @asynccontextmanager
-async def black_hole() -> AsyncIterator[Upstream]:
-    """Its queue of connections is full: a SYN is never answered. At its end it looks who came."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(0)
-    listener.setblocking(False)
-    port = listener.getsockname()[1]
-    plugs = [socket.socket() for _ in range(4)]
-    for plug in plugs:
-        plug.setblocking(False)
-        plug.connect_ex(("127.0.0.1", port))
-    said = Upstream(port)
-    try:
-        yield said
-    finally:
-        said.requests = _came(listener, {plug.getsockname()[1] for plug in plugs})
-        for plug in (*plugs, listener):
-            plug.close()
-
-
-def _came(listener: socket.socket, own: set[int]) -> int:
-    """How many wait to be accepted that are not ours."""
-    came = 0
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            connection, (_, port) = listener.accept()
-            connection.close()
-            came += port not in own
-    return came
-
-
-@asynccontextmanager
 async def nobody() -> AsyncIterator[Upstream]:
     """A port on which nobody listens."""
     with socket.socket() as probe:

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from faults.engines import black_hole, good, half, never, refuses, resets, upstream
+from faults.engines import good, half, never, refuses, resets, upstream
 from faults.rig import Proxy, books, drive, in_time, running
+from relay.raw import black_hole
 
 MINUTES = float(os.environ.get("SHADOW_SOAK_MINUTES", "0"))
 ROUND = 2_000

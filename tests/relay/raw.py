@@ -7,8 +7,9 @@ import functools
 import re
 import socket
 import struct
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 
 import uvloop
 
@@ -160,6 +161,47 @@ async def hang(connection: Connection) -> None:
     """Reads a request and never answers, until the other side leaves."""
     await connection.request()
     await connection.rest()
+
+
+@dataclass
+class Hole:
+    """An address that takes nobody; how many had come, known at its end."""
+
+    port: int
+    requests: int = 0
+    answered: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def black_hole():
+    """A listener whose queue of connections is full: the kernel answers no SYN."""
+    with socket.socket() as listener, ExitStack() as waiting:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        listener.setblocking(False)
+        hole, own = Hole(listener.getsockname()[1]), set()
+        for _ in range(8):
+            plug = waiting.enter_context(socket.socket())
+            plug.setblocking(False)
+            plug.connect_ex(("127.0.0.1", hole.port))
+            own.add(plug.getsockname()[1])
+        try:
+            yield hole
+        finally:
+            hole.requests = sum(port not in own for port in _waiting(listener))
+
+
+def _waiting(listener: socket.socket) -> Iterator[int]:
+    """The ports of those whom it has not accepted yet."""
+    with suppress(BlockingIOError):
+        while True:
+            connection, (_, port) = listener.accept()
+            connection.close()
+            yield port
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
-from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
-from relay.test_relay_mirror import OK, black_hole, chat
+from relay.raw import answering, black_hole, client, hang, in_loop, proxy, until, upstream
+from relay.test_relay_mirror import OK, chat
 from relay.test_relay_starts import COPIES, amplified, turns_of
 from test_shadow_switch import mount, steered
 
@@ -102,7 +102,7 @@ async def test_open_copies_end_within_a_second(tmp_path, pull):
                 "drips": drips.url,
                 "hangs": hangs.url,
                 "waits": {"url": waits.url, "start": "after_primary"},
-                "dark": dark,
+                "dark": dark.url,
             },
         ) as stage,
         client(stage.port) as user,
@@ -174,7 +174,7 @@ async def test_a_replica_that_is_being_connected_to_is_left():
     async with (
         black_hole() as dark,
         upstream(answering(OK)) as arm,
-        proxy(dark, {"fp8": arm.url}, attach="tap") as stage,
+        proxy(dark.url, {"fp8": arm.url}, attach="tap") as stage,
         client(stage.port) as gateway,
     ):
         await gateway.write(chat())
@@ -388,8 +388,8 @@ async def test_a_thousand_attempts_to_connect_do_not_hold_the_loop(tmp_path):
     """Given up with the copies that wait for them."""
     async with (
         upstream(answering(OK)) as primary,
-        black_hole() as url,
-        proxy(primary.url, {"fp8": {"url": url, **BOUNDS, "connect_timeout": "60s"}}) as stage,
+        black_hole() as dark,
+        proxy(primary.url, {"fp8": {"url": dark.url, **BOUNDS, "connect_timeout": "60s"}}) as stage,
     ):
         (fp8,) = stage.proxy.mirror.arms
         connecting = fp8.pool._connecting
@@ -490,7 +490,7 @@ async def test_pulled_at_any_moment_the_books_balance(seed, attach):
             {
                 "one": {"url": one.url, "amplify": 3, "breaker": "off"},
                 "late": {"url": other.url, "start": "after_primary", "deadline": "300ms"},
-                "dark": {"url": dark, "sample": 0.5, "params": {"set": {"temperature": 0}}},
+                "dark": {"url": dark.url, "sample": 0.5, "params": {"set": {"temperature": 0}}},
             },
             attach=attach,
         ) as stage,

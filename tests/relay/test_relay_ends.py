@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 
 import pytest
-from relay.raw import answering, client, in_loop, proxy, until, upstream
+from relay.raw import answering, black_hole, client, in_loop, proxy, until, upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -132,20 +131,6 @@ async def test_a_client_s_end_reaches_the_primary_at_once(how, started):
         assert stage.totals.client_disconnected == 1
 
 
-@asynccontextmanager
-async def black_hole():
-    """A listener that takes nobody: its queue is full, so that the kernel answers no SYN."""
-    with socket.socket() as listener, ExitStack() as waiting:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(4):
-            one = waiting.enter_context(socket.socket())
-            one.setblocking(False)
-            one.connect_ex(listener.getsockname())
-        await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
 @pytest.mark.parametrize("how", ["FIN", "RST"])
 @in_loop
 async def test_a_client_that_leaves_while_the_primary_is_connected_to(how):
@@ -153,9 +138,9 @@ async def test_a_client_that_leaves_while_the_primary_is_connected_to(how):
     gone and the attempt is cancelled, long before the connect timeout; it is a disconnect in the
     metrics and in the record, not the primary's failure, and the arms got nothing."""
     async with (
-        black_hole() as url,
+        black_hole() as dark,
         upstream(answering(OK)) as candidate,
-        proxy({"url": url, "connect_timeout": "10s"}, {"fp8": candidate.url}) as stage,
+        proxy({"url": dark.url, "connect_timeout": "10s"}, {"fp8": candidate.url}) as stage,
     ):
         pool, took = stage.proxy.relay.pool, []
         for _ in range(3):  # one of them is not held up by the machine

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 import time
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from relay.raw import answering, client, hang, in_loop, proxy, until, upstream
+from relay.raw import answering, black_hole, client, hang, in_loop, proxy, until, upstream
 
 from shadow.capture.subject import subject_of
 from shadow.mirror import plans
@@ -108,35 +106,19 @@ async def test_a_dead_arm():
     assert all(exchange.status is None and exchange.marks == [] for exchange in exchanges)
 
 
-@asynccontextmanager
-async def black_hole():
-    """An address whose SYNs are never answered: a listener with a full queue."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        fill = [socket.socket() for _ in range(8)]
-        for sock in fill:
-            sock.setblocking(False)
-            sock.connect_ex(listener.getsockname())
-        await asyncio.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        for sock in fill:
-            sock.close()
-
-
 @in_loop
 async def test_a_black_hole():
     """SYN without an answer: the connect timeout ends it, the client knows nothing of it."""
-    async with black_hole() as url:
-        exchanges = await beside({"fp8": {"url": url, "connect_timeout": "100ms"}})
+    async with black_hole() as dark:
+        exchanges = await beside({"fp8": {"url": dark.url, "connect_timeout": "100ms"}})
     assert {exchange.transport for exchange in exchanges} == {"connect_failed"}
 
 
 @in_loop
 async def test_one_deadline_covers_the_connect_too():
     """A deadline below the connect timeout ends it as timed_out."""
-    async with black_hole() as url:
-        exchanges = await beside({"fp8": {"url": url, "deadline": "150ms"}})
+    async with black_hole() as dark:
+        exchanges = await beside({"fp8": {"url": dark.url, "deadline": "150ms"}})
     assert {exchange.transport for exchange in exchanges} == {"timed_out"}
 
 
