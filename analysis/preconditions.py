@@ -24,6 +24,10 @@ SAME_LOAD = 0.1
 """Two arms' loads are the same load if they differ by no more than this."""
 MOST_GAPS = 3
 """So many reasons of a low coverage are named, the largest."""
+NO_COVERAGE = (
+    "coverage is unknown: nothing says how many pairs there should be, so the policy's `coverage` "
+    "could not be applied; the verdict is about the pairs that are there, and not about others"
+)
 NO_NOISE_FLOOR = (
     "there is no control arm: the noise floor is unknown, and a text that differs counts "
     "as a mismatch even where the primary would differ from itself"
@@ -133,7 +137,7 @@ def warnings(policy: Policy, evidence: Evidence) -> tuple[str, ...]:
     """What a reader should know and no verdict depends on."""
     said = []
     if evidence.coverage is None:
-        said.append("coverage is unknown: it neither holds nor passes anything")
+        said.append(NO_COVERAGE)
     if evidence.span_s < DAY_S:
         said.append("the arrivals span less than a day: no daily cycle was seen")
     if evidence.absent:
