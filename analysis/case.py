@@ -79,6 +79,7 @@ class Evidence:
         changed: what started this comparison anew; None for the first of a build.
         counted: how many pairs there are, for whom none could be judged.
         rejected_ns: when it was rejected first, or now (UTC, ns); None: nothing is written down.
+        silent: a line for each side that answers nothing any more; said before any other reason.
     """
 
     candidate: str
@@ -102,6 +103,7 @@ class Evidence:
     changed: str | None = None
     counted: Counted = Counted()
     rejected_ns: int | None = None
+    silent: tuple[str, ...] = ()
 
     def reference_of(self, name: str) -> str:
         """What a METRIC.STATISTIC is judged against."""

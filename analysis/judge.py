@@ -65,13 +65,24 @@ def judge(policy: Policy, evidence: Evidence, reported: tuple[str, ...] = ()) ->
     verdict, reason = next(_conclusions(policy, evidence, [readings[n] for n in judged], broken))
     return Judgement(
         verdict=verdict,
-        reason=reason,
+        reason=_silent_first(evidence, verdict, reason),
         readings=readings,
         families={family: _family(family, readings) for family in FAMILIES},
         preconditions=broken,
-        warnings=warnings(policy, evidence),
+        warnings=_warnings(policy, evidence, verdict),
         waived={name: why for name, why in evidence.waived.items() if name in policy.metrics},
     )
+
+
+def _silent_first(evidence: Evidence, verdict: Verdict, reason: str) -> str:
+    """Who answers nothing is said before all else, but for a reject, whose reason stays."""
+    return reason if verdict == "reject" else "; ".join((*evidence.silent, reason))
+
+
+def _warnings(policy: Policy, evidence: Evidence, verdict: Verdict) -> tuple[str, ...]:
+    """A reject has it here."""
+    first = evidence.silent if verdict == "reject" else ()
+    return (*first, *warnings(policy, evidence))
 
 
 def _family(family: Family, readings: Mapping[str, Reading]) -> FamilyState:

@@ -23,6 +23,7 @@ from analysis.recent import recent
 from analysis.report.candidate_part import candidate_part
 from analysis.segments import explored
 from analysis.settings import Settings
+from analysis.silence import silent
 from analysis.waivers import active
 from analysis.windows import PRIMARY
 from analysis.written import Written, still_rejected
@@ -108,6 +109,7 @@ def judge_now(
             *stood_still(account),
         ),
         rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
+        silent=silent(client, settings, candidate, counted),
     )
     reported = (*REPORTED, *PROBED) if counted.probes else REPORTED
     judgement = judge(settings.policy, evidence, reported)
