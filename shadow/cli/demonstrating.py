@@ -29,6 +29,6 @@ def demo(
         return shown.run_engines(primary, candidate_url, control_url, folder)
     return shown.run(
         "same" if candidate == "same" else "slow",
-        out or Path("out/demo"),
+        out,
         stream="kafka" if stream == "kafka" else "embedded",
     )

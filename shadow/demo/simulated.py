@@ -26,11 +26,13 @@ STEADY = ("--model", MODEL, "--ttft-sigma", "0.1")
 tell 5 % from noise."""
 SLOW = ("--seed", "2", "--slowdown", "1.15", "--differ", "0.1")
 SAME = ("--seed", "2")
+FOLDERS = {"slow": Path("out/demo"), "same": Path("out/demo-same")}
+"""Where each candidate's run is written: one does not clear what the other left."""
 
 
 def run(
     candidate: Literal["slow", "same"] = "slow",
-    out: Path = Path("out/demo"),
+    out: Path | None = None,
     pairs: int = 1400,
     seconds: float = 62.0,
     stream: Literal["embedded", "kafka"] = "embedded",
@@ -39,7 +41,8 @@ def run(
 
     Args:
         candidate: slow is 15 % slower a token with 10 % other answers; same is like the control.
-        out: the folder to write; one that a demo made before is cleared.
+        out: the folder to write, of its own for each candidate where none is named (`FOLDERS`); one that
+            a demo made before is cleared.
         pairs: requests to send; each makes a pair with the candidate and one with the control.
         seconds: over which they are spread.
         stream: what carries the exchanges; kafka is the one of KAFKA_BOOTSTRAP_SERVERS.
@@ -47,7 +50,8 @@ def run(
     Returns:
         0 when a verdict was had, whatever it is; 1 with one line on stderr otherwise.
     """
-    return stage.guarded(lambda: _demo(candidate, out, pairs, seconds, _kafka(stream)), out)
+    place = out or FOLDERS[candidate]
+    return stage.guarded(lambda: _demo(candidate, place, pairs, seconds, _kafka(stream)), place)
 
 
 def _kafka(stream: str) -> str | None:

@@ -1,6 +1,7 @@
 """The demo's engines differ in what the demo says and in nothing else; its requests are fixed."""
 
 import asyncio
+from pathlib import Path
 from statistics import median
 
 import aiohttp
@@ -9,6 +10,9 @@ import pytest
 
 from shadow.demo import simulated
 from shadow.demo.children import children
+from shadow.demo.folder import own
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def texts(urls, prompts):
@@ -40,6 +44,21 @@ def test_engines(tmp_path, candidate, name):
     assert primary == control
     differing = sum(a != b for a, b in zip(primary, other, strict=True))
     assert (1 <= differing <= 15) if candidate == "slow" else differing == 0
+
+
+def test_each_candidate_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    """One run after the other, as README invites: the second leaves the first one's report alone."""
+    monkeypatch.chdir(tmp_path)
+
+    def writes(candidate, place, *_):
+        with own(place) as out:
+            (out / "report.md").write_text(candidate)
+
+    monkeypatch.setattr(simulated, "_demo", writes)
+    assert simulated.run("slow") == simulated.run("same") == 0
+    left = {path.read_text(): str(path.parent) for path in Path("out").rglob("report.md")}
+    assert left == {"slow": "out/demo", "same": "out/demo-same"}
+    assert all(f"`{place}/`" in README for place in left.values())
 
 
 def test_requests():

@@ -38,7 +38,7 @@ _DEMO = command(
     click.Option(
         ["--out"],
         type=click.Path(path_type=Path, file_okay=False),
-        help="Where to write.  [default: out/demo or out/demo-engines]",
+        help="Where to write.  [default: out/demo, out/demo-same or out/demo-engines]",
     ),
     help="Show the whole path on this machine, with a verdict at its end.",
 )
