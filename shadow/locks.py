@@ -11,6 +11,11 @@ from pathlib import Path
 class PlaceTaken(Exception):
     """Another live process holds the place; one line, with its pid."""
 
+    def __init__(self, said: str, owner: int | None) -> None:
+        super().__init__(said)
+        self.owner = owner
+        """Its process id; None where it had no room to say it."""
+
 
 def lock(path: Path, place: str) -> int:
     """Lock the file `path` for `place` and return its descriptor; closing it releases the lock.
@@ -26,9 +31,9 @@ def lock(path: Path, place: str) -> int:
     except BlockingIOError:
         owner = _owner(descriptor)
         os.close(descriptor)
-        raise PlaceTaken(
-            f"{path}: {owner} has {place} already; stop it, or use another folder"
-        ) from None
+        who = f"process {owner}" if owner else "another process"
+        said = f"{path}: {who} has {place} already; stop it, or use another folder"
+        raise PlaceTaken(said, owner) from None
     except OSError:
         os.close(descriptor)
         raise
@@ -38,6 +43,6 @@ def lock(path: Path, place: str) -> int:
     return descriptor
 
 
-def _owner(descriptor: int) -> str:
+def _owner(descriptor: int) -> int | None:
     pid = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-    return f"process {pid}" if pid else "another process"
+    return int(pid) if pid.isdecimal() else None

@@ -23,8 +23,9 @@ def test_a_second_process_is_refused_and_a_killed_one_frees_the_place(tmp_path):
     arguments = [sys.executable, "-c", script, str(path)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
-        with pytest.raises(PlaceTaken, match=f"process {holder.pid} has the seat already"):
+        with pytest.raises(PlaceTaken, match=f"process {holder.pid} has the seat already") as taken:
             lock(path, "the seat")
+        assert taken.value.owner == holder.pid
         holder.send_signal(signal.SIGKILL)
     descriptor = lock(path, "the seat")
     assert path.read_text() == str(os.getpid())

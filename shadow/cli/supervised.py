@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shadow.cli.beginning import alone
 from shadow.cli.process import private
 from shadow.cli.showing import examine
 from shadow.config import Config, ConfigError
@@ -28,8 +29,8 @@ def up(path: Path, config: Config) -> int:
     and judged, then the collector ends, and the store with it.
 
     Raises:
-        ConfigError: two processes would listen on one port, a mistake in the policy, or a file
-            that cannot be used.
+        ConfigError: two processes would listen on one port, a mistake in the policy, a file
+            that cannot be used, or it runs here already.
     """
     try:
         consistent(config, one_machine=True)
@@ -37,14 +38,15 @@ def up(path: Path, config: Config) -> int:
         raise ConfigError(str(error)) from None
     examine(config)  # a mistake in the policy stops the start, not the analysis alone
     private()
-    return supervise(
-        [
-            *workers(path, config),
-            *_measure(path, config),
-            Service("analysis", _argv("analyze", path), ANALYSIS_GRACE_S + SPARE_S),
-            Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
-        ]
-    )
+    with alone(config, "up"):
+        return supervise(
+            [
+                *workers(path, config),
+                *_measure(path, config),
+                Service("analysis", _argv("analyze", path), ANALYSIS_GRACE_S + SPARE_S),
+                Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
+            ]
+        )
 
 
 def _measure(path: Path, config: Config) -> list[Service]:
