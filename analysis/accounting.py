@@ -31,11 +31,6 @@ BEGAN = ("reached", "connect_failed", "breaker_open", "unsent")
 """What becomes of a request that an arm began: one of these, as the proxy counted."""
 
 
-STILLS = ("lag", "paused", "kill_switch")
-"""Skips of requests that came while mirroring stood still, and that nobody planned."""
-PLANNED_STILL = "shadow_off"
-
-
 @dataclass(frozen=True, slots=True)
 class Count:
     """One cumulative counter of one worker, boot and arm."""
@@ -71,18 +66,6 @@ class Account:
     def dropped_total(self) -> int:
         """Dropped for whatever reason."""
         return sum(self.dropped.values())
-
-
-def stood_still(account: Account) -> list[str]:
-    """One line where mirroring stood still unplanned: the share of requests skipped for it."""
-    told = {name: account.skipped[name] for name in STILLS if account.skipped.get(name)}
-    if not told:
-        return []
-    if account.skipped.get(PLANNED_STILL):
-        told[PLANNED_STILL] = account.skipped[PLANNED_STILL]
-    parts = ", ".join(f"{name} {n:,} ({n / account.eligible:.1%})" for name, n in told.items())
-    seen = f"mirroring stood still: of {account.eligible:,} eligible requests it skipped"
-    return [f"{seen} {parts}; the figures are of the other times"]
 
 
 def accounts(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.accounting import Account, stood_still
+from analysis.accounting import Account
 from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
@@ -24,6 +24,7 @@ from analysis.report.candidate_part import candidate_part
 from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.silence import silent
+from analysis.standstill import eaten, stood_still
 from analysis.waivers import active
 from analysis.windows import PRIMARY
 from analysis.written import Written, still_rejected
@@ -107,6 +108,7 @@ def judge_now(
         notes=(
             *notes(candidate, reference, settings.copies, counted.probes),
             *stood_still(account),
+            *eaten(account, counted),
         ),
         rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
         silent=silent(client, settings, candidate, counted),

@@ -20,6 +20,10 @@ KEYS = {
     "rate": "the share of requests; the difference is taken request by request",
     "failed": "a failed answer's times are infinite; a request that failed on both arms says "
     "nothing of time and is left out there",
+    "warm_up": "the candidate's first pairs (`warm_up.pairs` of the policy), excluded: caches and "
+    "connections are cold",
+    "after_window": "excluded: pairs that arrived within 5 s after mirroring stood still (a shadow-"
+    "off window, a look for lag, a pause), while the load comes back",
     "undefined": "judged pairs that some metrics leave out: token_source, the sides count tokens "
     "by different sources (tpot, itl_mean, tokens_per_s, output_tokens); client_wait, a slow "
     "client held the answer back (e2e, decode, tpot, itl); multi_turn, earlier turns, no control "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.accounting import Account, Count, accounts, coverage, stood_still
+from analysis.accounting import Count, accounts, coverage
 
 small = st.integers(0, 1000)
 
@@ -65,13 +65,3 @@ def test_coverage():
     assert coverage(known=90, captured=95, dropped=3, lost=2, excluded=0) == 0.9
     assert coverage(known=90, captured=95, dropped=3, lost=2, excluded=10) == 1.0
     assert coverage(known=0, captured=10, dropped=0, lost=0, excluded=10) is None
-
-
-def test_mirroring_that_stood_still_is_told_with_its_share():
-    """For lag, a pause or the kill switch; the planned windows alone are no news."""
-    assert stood_still(Account(100, {"shadow_off": 5, "not_sampled": 95})) == []
-    (told,) = stood_still(Account(80, {"shadow_off": 5, "lag": 10, "paused": 5}))
-    assert told == (
-        "mirroring stood still: of 100 eligible requests it skipped lag 10 (10.0%), "
-        "paused 5 (5.0%), shadow_off 5 (5.0%); the figures are of the other times"
-    )
