@@ -119,12 +119,24 @@ _LAST: Final = frozenset(
     }
 )
 """The last word of one that no list has, digits behind it apart."""
-_HELD: Final = re.compile(
-    r"(?:api|access|secret|private|auth|account|subscription)key"
-    r"|(?:api|access|auth|bearer|refresh|session|security)token"
-    r"|clientsecret|serviceaccount|credential"
+_WORDS_HELD: Final = (
+    "(?:api|access|secret|private|auth|account|subscription)-key"
+    "|(?:api|access|auth|bearer|refresh|session|security)-token"
+    "|client-secret|service-account|credential"
 )
+_HELD: Final = re.compile(_WORDS_HELD.replace("-", ""))
 """What one holds, its words run together, before an `_id`, an `s` or a `_name`."""
+ANYWHERE: Final = re.compile(
+    (
+        rf"(?:(?:{'|'.join(sorted(_LAST | {'keys', 'pass'}))})[-_0-9]{{0,4}}+"
+        rf"|(?:{_WORDS_HELD.replace('-', '[-_. ]?')})[-_. a-z0-9]{{0,48}}+)"
+        r"(?:[\"']?[ \t\r\n]{0,64}+[:=]|\"[ \t]{0,8}+[;\r\n])"
+        r"|\\u00[2-7][0-9a-f][^\"':,\\]{0,24}+[\"']?[ \t\r\n]{0,64}+:"
+        r"|%[2-7][0-9a-f][^&=%]{0,24}+="
+    ).encode()
+)
+"""In small letters, in what is no JSON (a form, its parts, what a lenient server reads as JSON): a
+name that may be a credential's, or that is spelled in escapes."""
 _HINT: Final = re.compile(r"key|token|secret|auth|pass|pwd|cred|sig|jwt|cookie|bearer|hmac|account")
 """Each of them has one of these: most names are told by it at once."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -33,10 +33,11 @@ CREDENTIALS: Final = frozenset(
 )
 """The last two name an account, which the arm's own key does not belong to."""
 _SECRET: Final = re.compile(
-    r"auth|api-?key|access-?key|-key$|token|secret|cookie|jwt|oidc|saml|bearer|passw|credential"
-    r"|signature|client-?cert|principal|csrf|xsrf|(?:^|-)(?:key|sig|hmac|pat|pwd|sid|creds?)(?:-|$)"
+    r"auth|token|secret|cookie|jwt|oidc|saml|bearer|passw|signature|client-?cert|principal"
+    r"|csrf|xsrf|(?:^|-)(?:key|sig|hmac|pat|pwd|sid|creds?)(?:-|$)"
 )
-"""Whatever else is a credential by its name: gateways invent new ones."""
+"""What more is one in a head than `shadow.credentials` says: no model's parameter stands there, so
+a word counts anywhere in a name."""
 STEERING: Final = frozenset(
     {
         "x-request-id",
@@ -188,39 +189,31 @@ class ArmHeaders:
         return said
 
     def _tell(self, names: tuple[bytes, ...]) -> tuple[str, ...]:
-        left = {_plain(name) for name in names if not self._kept.get(name)}
-        gone = {name for name in left if name in self._removed or _stays_by_name(name)}
-        told = {name if name in self._removed else _listed(name) for name in gone}
-        said = tuple(f"header:{name}" for name in sorted(told.union(self._set)))
+        left = [name.decode("latin-1") for name in names if not self._kept.get(name)]
+        told = {low if (low := name.lower()) in self._removed else _stays(name) for name in left}
+        said = tuple(f"header:{name}" for name in sorted(told.union(self._set) - {""}))
         if sum(map(len, names)) <= _KNOWN_BYTES and len(self._told) < _KNOWN_HEADS:
             self._told[names] = said  # clients send the same few, in the same order
         return said
 
     def _judge(self, name: bytes) -> bool:
-        plain = _plain(name)
-        keep = plain not in self._left_out and not _stays_by_name(plain)
+        text = name.decode("latin-1")
+        keep = text.lower() not in self._left_out and not _stays(text)
         if len(name) <= MOST and len(self._kept) < _KNOWN_NAMES:
             self._kept[name] = keep
         return keep
 
 
-def _plain(name: bytes) -> str:
-    return name.decode("latin-1").lower()
-
-
-def _stays_by_name(plain: str) -> bool:
-    if len(plain) > MOST:  # nobody's
-        return True
-    name = plain.replace("_", "-")  # many servers read both as one
+def _stays(spelled: str) -> str:
+    """What a field that stays by its name is told as; '' where it travels."""
+    if len(spelled) > MOST:  # nobody's
+        return UNLISTED
+    name = spelled.lower().replace("_", "-")  # many servers read both as one
     if name in _NEVER:
-        return True
-    return any(odd.search(name) for odd in (_SECRET, _STEERS, _TRACES))
-
-
-def _listed(plain: str) -> str:
-    """What stays by its name, as it is listed."""
-    name = plain.replace("_", "-")
-    return name if name in _NEVER else credential(plain) or UNLISTED
+        return name
+    if said := credential(spelled):
+        return said
+    return UNLISTED if any(odd.search(name) for odd in (_SECRET, _STEERS, _TRACES)) else ""
 
 
 def _origin_form(target: bytes) -> bytes:

@@ -83,6 +83,8 @@ BODIES = {
     "depth": b'"a":' + b"[" * 20_000 + b"]" * 20_000,
     "no JSON": b'"a":NaN,"b":"' + b"key dolor tokento " * 6_000 + b'"',
     "no JSON, texts": b'"a":NaN,' + b'"key" ' * 10_000,
+    "no JSON, words": b'"a":NaN,"b":"' + b"service_accountapi_key" * 4_000 + b'"',
+    "no JSON, forms": b'"a":NaN,"b":"' + b"%41pple" * 6_000 + b'"',
     "no JSON, escapes": b'"a":NaN,' + b'"\\u0066ile' * 6_000,
 }
 FULL = Wish(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from time import thread_time_ns
+from urllib.parse import quote
 
 import pytest
 
+from shadow.body.names import _ANY_STEP as STEP
+from shadow.body.names import named
+from shadow.body.scan import Scanner, run
+from shadow.body.staying import left_behind, plain
+from shadow.config.upstream import HeaderChanges
 from shadow.credentials import MOST, UNLISTED, credential
+from shadow.mirror.headers import ArmHeaders
+from shadow.relay.head import parse_request
+from shadow.target import without_secrets
 
 OPENING = [
     "api_key", "apiKey", "api-key", "APIKey", "API_KEY", "api.key", "api key", "apikey", "x-api-key", "apiKeys",
@@ -47,7 +58,14 @@ PARAMETERS = [
 """Of OpenAI, Anthropic, vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp; and words that only look odd."""
 
 
-@pytest.mark.parametrize("name", OPENING)
+NEW = [
+    "X-Passphrase", "X-ServiceAccount", "apikey_id", "service_account", "vertex_credentials_json", "userPwd",
+    "X-PrivateKey", "x_account_key_2", "clientSecretName", "auth_key_file",
+]  # fmt: skip
+"""What some judge did not know."""
+
+
+@pytest.mark.parametrize("name", [*OPENING, *NEW])
 def test_what_opens_a_door(name):
     """Told by its words, however they are joined."""
     assert credential(name)
@@ -57,6 +75,77 @@ def test_what_opens_a_door(name):
 def test_what_a_model_is_told(name):
     """A token is a credential; tokens, and a token of the vocabulary, are not."""
     assert credential(name) == ""
+
+
+def of_a_query(name: str) -> bool:
+    return without_secrets(f"/p?{quote(name)}=s".encode())[0] == b"/p"
+
+
+def of_a_head(name: str) -> bool:
+    line = f"{name}: v".encode()
+    head = parse_request(b"POST /p HTTP/1.1\r\nHost: h\r\n" + line)
+    return line not in ArmHeaders("a", b"e", b"", HeaderChanges()).build(head, 0)
+
+
+def of_a_body(name: str) -> bool:
+    scanner = Scanner(json.dumps({name: "s"}).encode())
+    found = run(scanner.whole())
+    gone = name.encode() in run(left_behind(scanner.body, found, b"", ()))
+    assert gone != plain({name: "s"}, bytes(scanner.body))
+    return gone
+
+
+def of_no_json(form: str) -> Callable[[str], bool]:
+    """Wherever it stands in what is read in steps."""
+
+    def judge(name: str) -> bool:
+        said = form.replace("NAME", name).encode()
+        long = [b" " * more + said for more in (STEP - len(said) // 2, STEP - 1)]
+        return all(run(named(each)) for each in (said, *long))
+
+    return judge
+
+
+JUDGES = {
+    "query": of_a_query,
+    "header": of_a_head,
+    "body": of_a_body,
+    **{
+        form: of_no_json(form)
+        for form in (
+            '{"odd":NaN,"NAME":"s"}',
+            "{'NAME' : 's'}",
+            "{NAME: 's'}",
+            "a=1&NAME=s",
+            'Content-Disposition: form-data; name="NAME"\r\n\r\ns',
+            'Content-Disposition: form-data; name="NAME"; a=b\r\n\r\ns',
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize("name", [*OPENING, *NEW])
+def test_every_judge_knows_it(judge, name):
+    """One table: what is a credential in a query is one in a head, in a body and in what is no JSON."""
+    if judge == "header" and " " in name:
+        return  # no field's name
+    assert JUDGES[judge](name)
+
+
+@pytest.mark.parametrize("judge", ["query", "body"])
+@pytest.mark.parametrize("name", [name for name in PARAMETERS if name not in ("code", "metadata")])
+def test_every_judge_knows_what_a_model_is_told(judge, name):
+    """The same of parameters; a head holds none, and what is no JSON is refused sooner."""
+    assert not JUDGES[judge](name)
+
+
+@pytest.mark.parametrize("form", ['{"odd":NaN,"NAME":1}', "a=1&NAME=s"])
+@pytest.mark.parametrize("name", PARAMETERS[:60])
+def test_what_is_no_json_and_tells_a_model(form, name):
+    """A body that only a lenient server reads goes to a candidate with its usual parameters."""
+    if not name.endswith(("_token", "_key", "Key", "Token")):
+        assert not of_no_json(form)(name)
 
 
 def test_a_long_name_is_no_parameter():
