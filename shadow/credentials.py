@@ -147,7 +147,7 @@ MOST: Final = 64
 """Characters. A longer name is no parameter of anybody; it is not looked at, and taken for one."""
 
 
-def plain(name: str) -> str:
+def dashed(name: str) -> str:
     """In small letters and with dashes."""
     return name.lower().translate(_BETWEEN).strip("-")
 
@@ -156,12 +156,12 @@ def credential(name: str) -> str:
     """Its word in `SECRETS`, or `UNLISTED`, where it is a credential's; else ''. At most 25 µs."""
     if len(name) > MOST:
         return UNLISTED
-    whole = plain(name)
+    whole = dashed(name)
     if _HINT.search(whole) is None:
         return ""
     if whole in SECRETS:
         return whole
-    humps = whole if name.islower() else plain(_HUMP.sub("-", name))
+    humps = whole if name.islower() else dashed(_HUMP.sub("-", name))
     if humps in SECRETS:
         return humps
     return UNLISTED if _opens(whole) or (humps != whole and _opens(humps)) else ""

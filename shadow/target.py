@@ -8,7 +8,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from shadow.credentials import MOST, UNLISTED, credential, plain
+from shadow.credentials import MOST, UNLISTED, credential, dashed
 
 _CODE: Final = "code"
 """Of a query alone: OAuth's, and functions' of clouds. In a body it is what a model is to read."""
@@ -62,4 +62,4 @@ def _secret(parameter: bytes) -> str:
         name = unquote_to_bytes(name.replace(b"+", b" "))
     name = name.partition(b"[")[0].strip(b" \t\r\n\0")  # a[] and a[0] are a list's
     text = name.decode("latin-1")
-    return _CODE if plain(text) == _CODE else credential(text)
+    return _CODE if dashed(text) == _CODE else credential(text)

@@ -67,7 +67,7 @@ def left_behind(
     return gone
 
 
-def plain(tree: dict[str, Any], body: bytes | bytearray) -> bool:
+def nothing_stays(tree: dict[str, Any], body: bytes | bytearray) -> bool:
     """Whether a parsed body has nothing that stays behind, or points at state by a name alone;
     False also where that cannot be told quickly.
     """

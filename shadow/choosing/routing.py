@@ -16,7 +16,7 @@ from shadow.body.names import named, stateful, stateful_path, stateful_tree
 from shadow.body.parsed import tree
 from shadow.body.quick import located
 from shadow.body.scan import NotJson, Scanner, Steps, TooMuch
-from shadow.body.staying import plain
+from shadow.body.staying import nothing_stays
 from shadow.body.wish import Wish, sought
 from shadow.choosing.probes import Probes
 from shadow.choosing.routes import Route, Seen, routed, wished
@@ -76,13 +76,13 @@ class Router:
         path = path_of(request.head.target)
         if self._reads or request.head.coded or path.endswith(RESPONSES) or stateful_path(path):
             return False
-        return not request.body or self._plain(request) is not None
+        return not request.body or self._harmless(request) is not None
 
-    def _plain(self, request: Request) -> dict[str, Any] | None:
+    def _harmless(self, request: Request) -> dict[str, Any] | None:
         """The body, where it is quickly parsed, points at no state and steers nothing."""
         body = request.body
         found = tree(body)
-        if found is None or not plain(found, body) or stateful_tree(found):
+        if found is None or not nothing_stays(found, body) or stateful_tree(found):
             return None
         request.parsed(found)
         return found
@@ -132,7 +132,7 @@ class Router:
         body, scanner = request.body, Scanner(request.body)
         if not body:
             return Seen(scanner)
-        parsed = self._plain(request)
+        parsed = self._harmless(request)
         if parsed is not None and self._scanned.isdisjoint(parsed):
             quick = located(body, parsed, self._sought)
             if quick is not None:

@@ -89,11 +89,11 @@ def _folders(config: Config) -> Iterator[str]:
     if isinstance(config.store, EmbeddedStore):
         places.append(("store.embedded", config.store.embedded))
     for (one, a), (other, b) in combinations(places, 2):
-        if _plain(a) == _plain(b):
+        if _absolute(a) == _absolute(b):
             yield f"{other}: {b} is the folder of {one}; each needs its own"
 
 
-def _plain(path: Path) -> Path:
+def _absolute(path: Path) -> Path:
     return Path.cwd() / path
 
 
