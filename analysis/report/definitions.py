@@ -24,6 +24,10 @@ KEYS = {
     "connections are cold",
     "after_window": "excluded: pairs that arrived within 5 s after mirroring stood still (a shadow-"
     "off window, a look for lag, a pause), while the load comes back",
+    "pairs": "of a metric: the judged pairs that its figures are made of: the reference answered "
+    "too, the metric is defined on both sides (a time: it did not fail on both), and they fill "
+    "whole blocks; the rest waits for the last block to fill, which takes more pairs for a far "
+    "quantile. So it is not more than `pairs judged`, and differs by metric",
     "undefined": "judged pairs that some metrics leave out: token_source, the sides count tokens "
     "by different sources (tpot, itl_mean, tokens_per_s, output_tokens); client_wait, a slow "
     "client held the answer back (e2e, decode, tpot, itl); multi_turn, earlier turns, no control "

@@ -147,3 +147,26 @@ def test_a_control_without_any_answer_is_named(world):
     tree = judged(world, settings, 31)
     reason = tree["candidates"]["fp8"]["reason"]
     assert (tree["verdict"], reason) == ("hold", "none of 600 pairs has an answer of control")
+
+
+def test_what_the_pairs_of_a_metric_count(world):
+    """Judged, answered by the control, defined on both sides, and in full blocks: to the pair."""
+    settings = world.settings()
+    world.traffic(10, 25, {"fp8": {}, "control": {}})
+    world.traffic(1, 5, {"fp8": {}, "control": {}}, first=10)  # no full block
+    rows = {(row["pair_id"], row["arm"]): row for row in world.pending_rows}
+    for i in range(3):
+        rows[f"p0-{i}", "fp8"]["tpot_ms"] = None
+    for arm in ("fp8", "control"):
+        rows["p1-0", arm] |= {"failure": 1, "outcome": "http_error"}
+    for i in range(4):
+        world.pending_rows.remove(rows[f"p2-{i}", "control"])
+    world.store()
+    world.heard(60, None)
+    look(world.client, settings, Memory(), T0 + 120 * 10**9, whole=True)
+    found = report(world.client, settings)
+    part = found["candidates"]["fp8"]
+    assert (part["pairs"]["complete"], part["pairs"]["controlled"]) == (255, 251)
+    pairs = {name: part["metrics"][name]["pairs"] for name in ("failure.rate", "tpot.mean")}
+    assert pairs == {"failure.rate": 246, "tpot.mean": 242}
+    assert "pairs" in found["definitions"]
