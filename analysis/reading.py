@@ -19,6 +19,7 @@ from analysis.preconditions import FAILURES
 from analysis.scale import change, delta, unit
 from analysis.sentence import Facts, sentence
 from analysis.statistics.attempts import attempt_share
+from analysis.statistics.blocks import MIN_BLOCKS, MIN_EFFECTIVE
 
 State = Literal["pass", "fail", "open", "not_gated"]
 
@@ -124,12 +125,18 @@ def _states(seen: _Seen) -> Iterator[tuple[State, str]]:
 
 
 def _too_few(sample: Sample) -> str:
-    """How many blocks there are, and what they are worth where that is less than half of them."""
+    """How many blocks there are of those that it takes, and the way out."""
     seen = sample.spread
     told = f"too few blocks: {seen.blocks} so far"
-    alike = "in long runs, or of very unequal weight, "
-    few = seen.effective < seen.blocks / 2
-    return f"{told}, {alike}worth {seen.effective:.1f} independent ones" if few else told
+    if seen.blocks < MIN_BLOCKS:
+        return f"{told}, {MIN_BLOCKS} are the least: more time, or more requests, make more"
+    if seen.effective < MIN_EFFECTIVE:
+        uneven = sample.kish is not None and 2 * sample.kish < seen.blocks
+        why = "of which a few hold most of the pairs" if uneven else "which move together"
+        worth = math.floor(10 * seen.effective) / 10  # never rounded up to what it takes
+        least = f"{MIN_EFFECTIVE:.0f} are the least: more time, or steadier traffic"
+        return f"{told}, {why}, so they say no more than {worth:.1f} independent ones; {least}"
+    return told
 
 
 def _why_not_gated(evidence: Evidence, name: str) -> str:

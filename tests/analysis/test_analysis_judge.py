@@ -75,8 +75,21 @@ def test_few_blocks_hold_and_say_so():
     """Forty pairs are too few for anything, also for a candidate twice as slow."""
     found = verdict(policy("tpot.mean"), {"tpot.mean": mean_of(*times(2.0, 1, pairs=40), 10)})
     assert found.verdict == "hold"
-    assert "too few blocks: 4 so far" in found.reason
+    said = "too few blocks: 4 so far, 9 are the least: more time, or more requests, make more"
+    assert said in found.reason
     assert found.readings["tpot.mean"].extra_pairs > 0
+
+
+def test_blocks_that_move_together_are_said_in_plain_words():
+    """Thirty blocks in two long runs: what they are worth, what it takes, and the way out."""
+    x, y = times(1.0, 1, pairs=1500)
+    x[:750] *= 1.2
+    told = verdict(policy("tpot.mean"), {"tpot.mean": mean_of(x, y, 50)}).reason
+    assert "too few blocks: 30 so far, which move together, so they say no more than" in told
+    assert " independent ones; 8 are the least: more time, or steadier traffic" in told
+    few = replace(mean_of(*times(1.0, 1, pairs=1500), 50), kish=2.0)
+    told = verdict(policy("tpot.mean"), {"tpot.mean": few}).reason
+    assert "too few blocks: 30 so far, of which a few hold most of the pairs, so they" in told
 
 
 def test_nothing_but_errors_rejects_at_any_coverage():
