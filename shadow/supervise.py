@@ -110,27 +110,38 @@ def supervise(
     *,
     say: Callable[[str], None] = _say,
     tick_s: float = 0.05,
+    draining: Callable[[], str] = lambda: "draining",
 ) -> int:
     """Run until SIGTERM or SIGINT, then drain `services` in order; a second signal ends at once.
 
+    Args:
+        services: what to run, in the order of the drain.
+        say: a line to the person who watches.
+        tick_s: how often to look.
+        draining: what a drain waits for, and how long; asked when one begins.
+
     Returns:
-        0 after a drain; 2 when a service refused its configuration at its first start. A refusal
-        later (somebody has changed a file) stops nothing: the others go on, and it is tried again.
-        SIGHUP is passed on to those that hear it.
+        0 after a drain; 128 and the signal's number (130: Ctrl-C) where something was cut, by a
+        second signal or because it outlasted its time; 2 when a service refused its configuration
+        at its first start. A refusal later (somebody has changed a file) stops nothing: the others
+        go on, and it is tried again. SIGHUP is passed on to those that hear it.
     """
     children = [_Child(service) for service in services]
     with _stop_signals() as signals:
         for child in children:
             child.start(time.monotonic())
-        status = 0
+        status = cut = 0
         try:
             while not signals.received and not status:
                 status = _keep_up(children, say)
                 _pass_on(children, signals)
                 time.sleep(tick_s)
         finally:
-            _drain(children, signals, say, tick_s)
-    return status
+            patience = max(len(signals.received), 1)  # one press may come as two signals
+            if signals.received:
+                say(draining())
+            cut = _drain(children, lambda: len(signals.received) > patience, say, tick_s)
+    return status or (128 + signals.received[-1] if cut and signals.received else 0)
 
 
 def _pass_on(children: Sequence[_Child], signals: _Signals) -> None:
@@ -159,15 +170,21 @@ def _keep_up(children: Sequence[_Child], say: Callable[[str], None]) -> int:
 
 
 def _drain(
-    children: Sequence[_Child], signals: _Signals, say: Callable[[str], None], tick_s: float
-) -> None:
-    patience = len(signals.received) + (0 if signals.received else 1)
+    children: Sequence[_Child],
+    at_once: Callable[[], bool],
+    say: Callable[[str], None],
+    tick_s: float,
+) -> int:
+    """End them one after the other; how many had to be cut."""
+    cut = 0
     for child in children:
         child.end(signal.SIGTERM)
         deadline = time.monotonic() + child.service.grace_s
         while child.process is not None and child.process.poll() is None:
-            if len(signals.received) > patience or time.monotonic() > deadline:
+            if at_once() or time.monotonic() > deadline:
                 say(f"{child.service.name} was cut")
                 child.end(signal.SIGKILL)
                 child.process.wait()
+                cut += 1
             time.sleep(tick_s)
+    return cut

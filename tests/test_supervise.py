@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from shadow.supervise import Service, backoff, supervise
 
 
@@ -149,22 +151,42 @@ def test_a_later_refusal_stops_nothing(tmp_path):
     assert sum("proxy start" in line for line in lines(tmp_path)) == 1
 
 
-def test_a_second_signal_ends_at_once(tmp_path):
-    """A service that does not end on SIGTERM is cut by the second signal, not by its grace."""
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once_and_says_that_it_cut(tmp_path, signum):
+    """A service that does not end on SIGTERM is cut by the second signal, not by its grace; the
+    status is no 0. What the drain waits for is said at the first."""
     stubborn = "signal.signal(signal.SIGTERM, lambda *_: log('ignored'))\nlog('start')\nwhile True: time.sleep(60)\n"
     service = Service("stubborn", script(tmp_path, "stubborn", stubborn), 60)
 
     def twice():
         until(lambda: "stubborn start" in lines(tmp_path))
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signum)
         until(lambda: "stubborn ignored" in lines(tmp_path))
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signum)
 
     killer = threading.Thread(target=twice)
     killer.start()
     said = []
     began = time.monotonic()
-    assert run_here([service], said.append) == 0
+    status = supervise([service], say=said.append, tick_s=0.01, draining=lambda: "draining: 1 open")
     killer.join()
+    assert status == 128 + signum
     assert time.monotonic() - began < 20
-    assert said == ["stubborn was cut"]
+    assert said == ["draining: 1 open", "stubborn was cut"]
+
+
+def test_who_outlasts_its_time_was_cut_too(tmp_path):
+    """Nobody pressed again, and still something was cut: no 0."""
+    stubborn = "signal.signal(signal.SIGTERM, lambda *_: log('ignored'))\nlog('start')\nwhile True: time.sleep(60)\n"
+    service = Service("stubborn", script(tmp_path, "stubborn", stubborn), 0.2)
+
+    def once():
+        until(lambda: "stubborn start" in lines(tmp_path))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    killer = threading.Thread(target=once)
+    killer.start()
+    said = []
+    assert run_here([service], said.append) == 143
+    killer.join()
+    assert said == ["draining", "stubborn was cut"]

@@ -44,6 +44,7 @@ class Worker:
     state: str = ""
     away: str = ""
     rates: Mapping[str, float] = field(default_factory=dict)
+    open_streams: int = 0
 
 
 def workers(config: Config) -> list[Worker]:
@@ -59,25 +60,27 @@ def _worker(address: str) -> Worker:
     try:
         with _OPENER.open(f"http://{address}/metrics", timeout=ASK_S) as answer:
             text = answer.read(MOST_BYTES).decode()
-        state, rates = _figures(text)
+        state, rates, streams = _figures(text)
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         return Worker(address, away=str(getattr(reason, "strerror", None) or reason))
     if not state:
         return Worker(address, away="it is no proxy of shadow's that answers there")
-    return Worker(address, state, rates=rates)
+    return Worker(address, state, rates=rates, open_streams=streams)
 
 
-def _figures(text: str) -> tuple[str, dict[str, float]]:
-    """(what the mirror does, the arms' rates) of an exposition."""
-    state, rates = "", {}
+def _figures(text: str) -> tuple[str, dict[str, float], int]:
+    """(what the mirror does, the arms' rates, answers that have not ended) of an exposition."""
+    state, rates, streams = "", {}, 0
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == "shadow_mirroring" and sample.value:
                 state = sample.labels["state"]
             elif sample.name == "shadow_arm_rate":
                 rates[sample.labels["arm"]] = sample.value
-    return state, rates
+            elif sample.name == "shadow_relay_open_streams":
+                streams = int(sample.value)
+    return state, rates, streams
 
 
 def standing(config: Config, told: Told, seen: list[Worker]) -> Iterator[str]:

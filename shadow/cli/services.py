@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from shadow.cli.beginning import alone
+from shadow.cli.draining import draining
 from shadow.cli.process import die_with_supervisor, private
 from shadow.cli.settings import collector_settings
 from shadow.cli.speaking import speaks_as
@@ -28,7 +29,7 @@ def proxy(path: Path, config: Config, worker: int | None) -> int:
     files_usable(config, "upstreams", "stream")
     if worker is None and config.workers > 1:
         with alone(config, "proxy"):
-            return supervise(workers(path, config))
+            return supervise(workers(path, config), draining=lambda: draining(config))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is heard: a worker is not ended by it
     from shadow.proxy import run
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shadow.cli.beginning import alone
+from shadow.cli.draining import draining
 from shadow.cli.process import private
 from shadow.cli.showing import examine
 from shadow.config import Config, ConfigError
@@ -45,7 +46,8 @@ def up(path: Path, config: Config) -> int:
                 *_measure(path, config),
                 Service("analysis", _argv("analyze", path), ANALYSIS_GRACE_S + SPARE_S),
                 Service("collector", _argv("collect", path), COLLECTOR_GRACE_S + SPARE_S),
-            ]
+            ],
+            draining=lambda: draining(config),
         )
 
 

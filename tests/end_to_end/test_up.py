@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import re
 import signal
 import threading
@@ -115,6 +116,42 @@ def test_a_drain_loses_nothing_captured(tmp_path):
             arms = running.report()["accounting"]["arms"]
             assert arms["primary"]["captured"] == arms["fp8"]["captured"] == 20
             assert arms["primary"]["lost"] == arms["fp8"]["lost"] == 0
+
+
+def test_a_second_interrupt_cuts_and_says_so(tmp_path):
+    """The first Ctrl-C says what it waits for; the second cuts the stream, and that is no 0."""
+    with engine(tmp_path, "primary", ttft_ms=5, itl_ms=500, tokens=60) as primary:
+        arms = {"fp8": {"role": "candidate", "url": primary, "sample": 0.0}}
+        with stage(tmp_path, primary, arms) as running:
+
+            async def scene() -> None:
+                begun = asyncio.ensure_future(ask(running.port, chat("long")))
+                await asyncio.sleep(1.0)
+                running.up.send_signal(signal.SIGINT)
+                said = "shadow up: draining: 1 stream open, at most 20 s; Ctrl-C again cuts it\n"
+                await asyncio.to_thread(until, lambda: said in running.log.read_text())
+                assert not begun.done()
+                running.up.send_signal(signal.SIGINT)
+                await asyncio.gather(begun, return_exceptions=True)
+
+            asyncio.run(scene())
+            assert running.up.wait(30) == 130
+            assert "shadow up: proxy 0 was cut\n" in running.log.read_text()
+
+
+def test_a_second_up_leaves_the_first_alone(tmp_path):
+    """It names the first, in one line; what it names drains by the signal that it says."""
+    with engine(tmp_path, "primary", **QUICK) as primary:
+        arms = {"fp8": {"role": "candidate", "url": primary, "sample": 0.0}}
+        with stage(tmp_path, primary, arms) as running:
+            second = running.shadow("up")
+            assert (second.returncode, second.stderr.count("\n")) == (2, 1)
+            named = re.search(r"kill (\d+) drains it$", second.stderr.strip())
+            assert named is not None, second.stderr
+            assert int(named[1]) == running.up.pid
+            assert answers(f"http://127.0.0.1:{running.health}/readyz")
+            os.kill(int(named[1]), signal.SIGTERM)
+            assert running.up.wait(60) == 0
 
 
 def test_a_killed_proxy_is_counted(tmp_path):
