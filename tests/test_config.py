@@ -79,7 +79,7 @@ def test_the_documented_sample_loads(tmp_path):
 
 
 def test_the_readme_sample_loads(tmp_path):
-    """The ten lines of the README are a configuration."""
+    """The file of the README is a configuration."""
     sample = re.search(r"<<'YAML'\n(.*?)YAML", (ROOT / "README.md").read_text(), re.DOTALL)
     assert sample
     assert load(write(tmp_path, sample[1]), Config, {}).candidates == ["fp8"]

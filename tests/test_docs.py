@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from urllib.request import urlopen
 
 import click
+import yaml
+from end_to_end.stage import answers, free_port, until
 
 from shadow.cli.commands import cli
+from shadow.config import Config, load
 
 ROOT = Path(__file__).parent.parent
 
@@ -110,3 +118,85 @@ def test_nothing_names_where_it_was_made():
             path.relative_to(ROOT).parts
         ) and path != Path(__file__):
             assert not wrong.search(path.read_text()), path
+
+
+def attaching():
+    """(heading, configuration, commands) of the README's way into a path."""
+    heading, block = re.search(
+        r"^## (Attach it.*?)$.*?^```\n(.*?)^```",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE | re.DOTALL,
+    ).groups()
+    before, sample, after = re.split(
+        r"^cat > shadow.yaml <<'YAML'\n|^YAML\n", block, flags=re.MULTILINE
+    )
+    return heading, sample, (before + after).splitlines()
+
+
+def test_the_readme_counts_its_lines():
+    """Lines of the file and commands are as many as its heading says, each command one of shadow's or
+    what makes it; first of all an environment, since Debian's pip installs into no other."""
+    words = [
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    ]
+    heading, sample, commands = attaching()
+    counted = re.fullmatch(r"Attach it: a file of (\w+) lines, (\w+) commands", heading)
+    assert [words.index(each) for each in counted.groups()] == [
+        len(sample.splitlines()),
+        len(commands),
+    ]
+    assert commands[0].startswith("python3 -m venv .venv && . .venv/bin/activate")
+    assert commands[1].startswith("pip install '.[embedded]'")
+    assert all(cli.commands[line.split()[1]] for line in commands[2:])
+
+
+def test_the_readme_names_every_build():
+    """Whoever takes it over gets reports that say what ran on each side."""
+    config = yaml.safe_load(attaching()[1])
+    assert all(each.get("build") for each in [config["primary"], *config["arms"].values()])
+
+
+def test_the_engines_to_try_it_with_start_as_shown(tmp_path):
+    """attach.md's lines as they stand, but for the ports: three engines, and README's file names them."""
+    page = (ROOT / "docs/attach.md").read_text()
+    script = re.search(r"## Without an engine.*?```\n(.*?)```", page, re.DOTALL)[1]
+    known = re.findall(r"--port (\d+)", script)
+    free = dict(zip(known, [free_port() for _ in known], strict=True))
+    for port in known:
+        script = re.sub(rf"--port {port}\b", f"--port {free[port]}", script)
+        script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free[port]}")
+    (tmp_path / "shadow.yaml").write_text(attaching()[1])
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with (tmp_path / "log").open("wb") as log:
+        shell = subprocess.Popen(
+            ["bash", "-ec", f"{script}\nwait"],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        urls = [f"http://127.0.0.1:{port}" for port in free.values()]
+        for url in urls:
+            until(lambda url=url: answers(f"{url}/health"), what=url)
+        config = load(tmp_path / "shadow.yaml", Config, {})
+        assert [config.primary.url, *(arm.url for arm in config.arms.values())] == urls
+        with urlopen(f"{urls[0]}/v1/models", timeout=5) as answer:
+            model = yaml.safe_load(answer.read())["data"][0]["id"]
+        assert f'"model": "{model}"' in page  # that the requests shown ask for
+    finally:
+        os.killpg(shell.pid, signal.SIGTERM)
+        shell.wait(20)

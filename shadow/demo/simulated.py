@@ -41,8 +41,8 @@ def run(
 
     Args:
         candidate: slow is 15 % slower a token with 10 % other answers; same is like the control.
-        out: the folder to write, of its own for each candidate where none is named (`FOLDERS`); one that
-            a demo made before is cleared.
+        out: the folder to write; one that a demo made before is cleared. Without it, `FOLDERS` says
+            which.
         pairs: requests to send; each makes a pair with the candidate and one with the control.
         seconds: over which they are spread.
         stream: what carries the exchanges; kafka is the one of KAFKA_BOOTSTRAP_SERVERS.
