@@ -71,6 +71,7 @@ SkipReason = Literal[
     "stopped",
     "not_started",
     "kill_switch",
+    "draining",
     "upgrade",
     "denied",
 ]

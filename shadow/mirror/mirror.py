@@ -87,10 +87,12 @@ class Mirror:
         methods = self._exact.get(path)
         if methods is None and self._patterned:
             methods = self.selection.by_path(path)
-        if methods is None or self.draining or not (head.method in methods or head.upgrade):
+        if methods is None or not (head.method in methods or head.upgrade):
             return None
         odd = head.marked or head.opted_out or head.upgrade or head.length > self.request_bytes
-        if odd or self._denial is not None or self.switch.skip:  # as a rule, nothing is to be said
+        if (
+            odd or self.draining or self._denial is not None or self.switch.skip
+        ):  # as a rule, nothing is to be said
             reason = self._skip_reason(head)
             if reason:
                 self.books.skip(reason)
@@ -156,17 +158,18 @@ class Mirror:
         return [arm for arm in self.arms if drawn.get(arm.key, 0.0) < arm.sample]
 
     def _skip_reason(self, head: RequestHead) -> str:
-        if head.marked:
-            return "marked"
-        if head.opted_out:
-            return "opted_out"
-        if self._denial is not None and self._denial.denies(head):
-            return "denied"
-        if head.upgrade:
-            return "upgrade"
-        if self.switch.skip and self.switch.skip != "shadow_off":
-            return self.switch.skip
-        return "body_too_large" if head.length > self.request_bytes else ""
+        """Why no arm may have it, the first that holds; '' for none."""
+        skip = self.switch.skip
+        reasons = (
+            (head.marked, "marked"),
+            (head.opted_out, "opted_out"),
+            (self._denial is not None and self._denial.denies(head), "denied"),
+            (head.upgrade, "upgrade"),
+            (self.draining, "draining"),
+            (skip not in {"", "shadow_off"}, skip),
+            (head.length > self.request_bytes, "body_too_large"),
+        )
+        return next((word for holds, word in reasons if holds), "")
 
     def failed(self, error: Exception, plan: Waiting | mirrored.Plan | None = None) -> None:
         """An exception in mirror code: a fault of ours, kept from the client, shown by metrics."""

@@ -128,7 +128,8 @@ def parse_answer(  # noqa: C901, PLR0912 one pass
     keep = (http11 and b"close" not in names) or (not http11 and b"keep-alive" in names)
     sound = not (codings and lengths)
     length = 0
-    if not bodyless and status >= 200 and status != 204 and status != 304:  # noqa: PLR1714 hot
+    final = not 100 <= status < 200
+    if not bodyless and final and status != 204 and status != 304:  # noqa: PLR1714 hot
         length = _body_length(codings, lengths)
         if b"," in lengths and not codings:
             kept[length_at] = b"%b: %d" % (kept[length_at].partition(b":")[0], length)
@@ -136,7 +137,7 @@ def parse_answer(  # noqa: C901, PLR0912 one pass
     if codings:
         if length_at:
             del kept[length_at]
-        if status >= 200 and status != 204:  # RFC 9112 §6.1: never there
+        if final and status != 204:  # RFC 9112 §6.1: never there
             coding = b"Transfer-Encoding: " + codings
             kept.append(coding)
     if names:

@@ -73,7 +73,7 @@ class AnswerReader:
         if len(raw) > SMALL_HEAD_BYTES and not self._sacred:
             within_bounds(raw)
         head = parse_answer(raw, bodyless=self._bodyless, upgrade=self._upgrade)
-        if head.status < 200:
+        if 100 <= head.status < 200:
             self._judge_interim(head.status)
         return head, found[1]
 

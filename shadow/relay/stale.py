@@ -12,6 +12,8 @@ import sys
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Literal
 
+import orjson
+
 from shadow.body.names import ANYWHERE, stateful_path
 from shadow.relay.fields import CHUNKED
 from shadow.relay.framing import request_framing
@@ -30,14 +32,13 @@ RETRIED_BYTES: Final = 64 * 1024
 """A POST of more is not looked through for state, about a millisecond here, nor tried again."""
 _IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"})
 _STATEFUL: Final = re.compile(
-    rb'"(?:' + b"|".join(sorted(ANYWHERE)) + rb')"\s*:\s*(?!null|false)\S'
+    rb'"(?i:' + b"|".join(sorted(ANYWHERE)).replace(b"_", b"[_-]?") + rb')"\s*:\s*(?!null|false)\S'
     rb'|"item_reference"|"prompt"\s*:\s*\{'
     rb'|"[^"\\]*\\u[^"]*"\s*:|\x00'
 )
 """Fields by which an engine keeps something from one request to the next, or calls others in the
 user's name, with any value but null and false; a name that is spelled with escapes may be one of
 them, and a NUL is UTF-16, where all would look otherwise."""
-_NOT_STORED: Final = re.compile(rb'"store"\s*:\s*false')
 
 
 def may_be_retried(head: RequestHead, mode: RetryStale, paths: Container[bytes]) -> bool:
@@ -86,7 +87,16 @@ def stateful(head: RequestHead, sent: bytes) -> bool:
     body = _plain(head.length, framed)
     if _STATEFUL.search(body):
         return True
-    return path.endswith(b"/responses") and not _NOT_STORED.search(body)
+    return path.endswith(b"/responses") and not _says_not_to_store(body)
+
+
+def _says_not_to_store(body: bytes) -> bool:
+    """By its own member, of which there is no other: not by one of an object within it."""
+    try:
+        tree = orjson.loads(body)
+    except ValueError:
+        return False
+    return tree.__class__ is dict and tree.get("store") is False and body.count(b'"store"') == 1
 
 
 def _plain(length: int, body: bytes) -> bytes:

@@ -126,7 +126,7 @@ class Upstream(Link):
                 if found is None:
                     return
                 head, at = found
-                if head.status >= 200 or head.status == 101:
+                if not 100 <= head.status < 200 or head.status == 101:
                     self._start(now, head, data, at)
                     return
                 self._interim(head, last=at == size)

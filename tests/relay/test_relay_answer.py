@@ -38,6 +38,12 @@ def test_no_body(status):
     assert parsed(b"Transfer-Encoding: chunked", bodyless=True).length == 0
 
 
+@pytest.mark.parametrize("status", [b"000", b"042", b"099"])
+def test_a_status_below_100_is_no_interim_one(status):
+    """Nothing follows it: it is the answer, with its body."""
+    assert parsed(b"Content-Length: 2", b"HTTP/1.1 " + status).length == 2
+
+
 @pytest.mark.parametrize(
     "fields",
     [b"Content-Length: 1, 2", b"Content-Length: -1", b"Content-Length:", b"Content-Length: 1 2"],

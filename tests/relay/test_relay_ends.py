@@ -699,6 +699,20 @@ async def test_an_unreachable_primary_is_a_502():
 
 
 @in_loop
+async def test_an_answer_below_100_is_passed_whole():
+    """As an engine that says nonsense would be heard without us."""
+    odd = OK.replace(b"200 OK", b"042 odd")
+    async with (
+        upstream(answering(odd)) as primary,
+        proxy(primary.url) as stage,
+        client(stage.port) as user,
+    ):
+        for _ in range(2):
+            await user.write(GET)
+            assert await user.exactly(len(odd)) == odd
+
+
+@in_loop
 async def test_drain_lets_streams_end():
     """Stop accepting, end idle clients, `Connection: close` on heads not yet sent, wait for streams."""
     gate = asyncio.Event()

@@ -618,6 +618,29 @@ async def test_drain_drops_open_mirrors_as_shutdown():
 
 
 @in_loop
+async def test_a_request_that_comes_while_draining_is_counted():
+    """Its head had begun before: it is answered, no arm gets it, and the books say why."""
+    async with (
+        upstream(answering(OK)) as primary,
+        upstream(answering(OK)) as candidate,
+        proxy(primary.url, {"fp8": candidate.url}) as stage,
+        client(stage.port) as user,
+    ):
+        await user.write(chat()[:20])
+        await until(lambda: stage.totals.open_connections == 1)
+        await asyncio.sleep(0.02)
+        draining = asyncio.ensure_future(stage.proxy.drain(5))
+        await asyncio.sleep(0.02)
+        await user.write(chat()[20:])
+        assert (await user.rest()).endswith(b"ok")
+        await asyncio.wait_for(draining, 2)
+        for name in ("primary", "fp8"):
+            assert stage.ledger.counts[name, "skipped", "draining"] == 1
+            assert stage.ledger.balanced(name)
+        assert not candidate.connections
+
+
+@in_loop
 async def test_a_cut_stream_says_cut_by_drain():
     """The primary's record of a stream that the drain cut."""
     async with (

@@ -143,3 +143,22 @@ def test_what_cannot_be_looked_into():
     assert told(b"{}", path=b"/v1/threads/t/messages")
     assert told(b"{}", path=b"/v1/responses")
     assert not told(b'{"store":false}', path=b"/v1/responses")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"input":"x","metadata":{"store":false}}',
+        b'{"input":"x","tools":[{"parameters":{"store":false}}]}',
+        b'{"input":[{"store":false}],"store":null}',
+        b'{"store":false,"store":null}',
+        b'{"store":false',
+        b'[{"store":false}]',
+        b'{"sessionId":"s","store":false}',
+        b'{"session-id":"s","store":false}',
+        b'{"previousResponseId":"r","store":false}',
+    ],
+)
+def test_what_the_responses_api_stores_by_default(body):
+    """Only the request's own word says that it does not, not one of an object within it."""
+    assert told(body, path=b"/v1/responses")
