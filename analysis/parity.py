@@ -24,6 +24,24 @@ def off_parity(name: str, sample: float, wanted: float | None) -> str | None:
     return f"arms.{name}.sample is {sample:g}: {sees}; load parity is at {wanted:.3g}"
 
 
+def off_load(name: str, load: float, control: str, other: float) -> str | None:
+    """One line where a candidate and the control would get loads that the analysis holds for.
+
+    Args:
+        name: the candidate.
+        load: its rate, a replica where their number is stated.
+        control: the control's name.
+        other: the control's, likewise.
+    """
+    if not load or not other or abs(math.log(load / other)) <= math.log1p(OFF_PARITY):
+        return None
+    return (
+        f"arms.{name}: it gets {load:.3g} of the requests and {control} {other:.3g}, each replica "
+        "where their number is stated, and unequal loads hold for ever (load mismatch): give both "
+        "one `sample`, or state `replicas` of both where their numbers differ"
+    )
+
+
 def overlap(sample: float, control: float, *, one_key: bool) -> float:
     """The share of requests that a candidate and the control both get.
 

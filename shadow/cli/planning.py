@@ -46,6 +46,33 @@ def overlap_warnings(config: Config) -> list[str]:
     return [line for line in found if line is not None]
 
 
+def load_warnings(config: Config) -> list[str]:
+    """A line for each candidate whose load differs from the control's: that holds every verdict.
+
+    Not for those of which `overlap_warnings` says to give both one `sample`, nor where all
+    replicas are stated: there `parity_warnings` judges.
+    """
+    from analysis.parity import off_load
+
+    name = config.control
+    if name is None:
+        return []
+    control = config.arms[name]
+    found = [
+        off_load(each, _load(arm), name, _load(control))
+        for each in config.candidates
+        for arm in [config.arms[each]]
+        if arm.sample <= control.sample
+        and None in {arm.replicas, control.replicas, config.primary.replicas}
+    ]
+    return [line for line in found if line is not None]
+
+
+def _load(arm: Arm) -> float:
+    """The share of requests that the analysis reckons with: a replica's, where that is known."""
+    return arm.sample / (arm.replicas or 1)
+
+
 def drawn_by(arm: Arm) -> str:
     """An arm's `key`; the names of fields have no case."""
     return arm.key.lower()
@@ -53,7 +80,7 @@ def drawn_by(arm: Arm) -> str:
 
 def warnings(config: Config) -> list[str]:
     """What of rates and keys would keep a comparison from its verdict, a line each."""
-    return [*parity_warnings(config), *overlap_warnings(config)]
+    return [*parity_warnings(config), *overlap_warnings(config), *load_warnings(config)]
 
 
 def _judged_share(config: Config, name: str) -> float:

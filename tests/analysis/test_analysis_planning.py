@@ -10,9 +10,10 @@ import pytest
 import yaml
 from scipy.stats import norm
 
-from analysis.parity import off_overlap, off_parity, overlap, parity
+from analysis.parity import OFF_PARITY, off_load, off_overlap, off_parity, overlap, parity
 from analysis.planning import Stated, minutes, needs
 from analysis.policy import Policy
+from analysis.preconditions import SAME_LOAD
 from analysis.statistics.planning import (
     least_pairs_of_share,
     mean_variance,
@@ -157,13 +158,13 @@ def test_what_candidate_and_control_both_get():
     assert keys.endswith("give both one `key` (not conversation and request)")
 
 
-def with_control(tmp_path, key: str) -> str:
+def with_control(tmp_path, key: str, **control) -> str:
     path = config(tmp_path)
     tree = yaml.safe_load((tmp_path / "shadow.yaml").read_text())
     arm = {"url": "http://127.0.0.1:9", "sample": 0.25}
     tree["arms"] = {
         "fp8": {**arm, "role": "candidate", "key": key},
-        "control": {**arm, "role": "control"},
+        "control": {**arm, "role": "control", **control},
     }
     (tmp_path / "shadow.yaml").write_text(yaml.safe_dump(tree))
     return path
@@ -178,6 +179,37 @@ def test_different_keys_are_said(tmp_path, capsys, command):
     assert said.lower().count("warning: arms.fp8: only 25% of its requests reach control too") == 1
     assert run([command, "-c", with_control(tmp_path, "request")]) == 0
     assert "arning" not in "".join(capsys.readouterr())
+
+
+def test_unequal_loads_are_what_the_analysis_holds_for():
+    """The bound is that of its precondition, both ways; an arm without a rate is no load."""
+    assert OFF_PARITY == SAME_LOAD
+    assert off_load("fp8", 0.2, "control", 0.21) is None
+    assert off_load("fp8", 0.2, "control", 0.0) is None
+    for load, other in ((0.2, 0.5), (0.5, 0.2)):
+        said = off_load("fp8", load, "control", other)
+        assert said.startswith(f"arms.fp8: it gets {load} of the requests and control {other},")
+        assert "give both one `sample`, or state `replicas` of both" in said
+
+
+@pytest.mark.parametrize("command", ["config", "plan"])
+def test_a_control_that_gets_more_is_said(tmp_path, capsys, command):
+    """It would hold for ever: one line before any traffic, from `up`, `config` and `plan`. By
+    replicas that even the loads out there is none, and with all stated parity is what is judged."""
+    where = {"config": "err", "plan": "out"}[command]
+    assert run([command, "-c", with_control(tmp_path, "request", sample=0.5)]) == 0
+    said = getattr(capsys.readouterr(), where)
+    assert said.lower().count("warning: ") == 1
+    assert "arms.fp8: it gets 0.25 of the requests and control 0.5" in said
+    path = Path(with_control(tmp_path, "request", sample=0.5))
+    tree = yaml.safe_load(path.read_text())
+    tree["primary"].pop("replicas")
+    tree["arms"]["fp8"]["replicas"], tree["arms"]["control"]["replicas"] = 1, 2
+    path.write_text(yaml.safe_dump(tree))
+    assert run([command, "-c", str(path)]) == 0
+    assert "arning" not in "".join(capsys.readouterr())
+    assert run([command, "-c", with_control(tmp_path, "request", replicas=2)]) == 0
+    assert "and control 0.125" in getattr(capsys.readouterr(), where)
 
 
 def test_a_plan_counts_what_both_get(tmp_path, capsys):
