@@ -115,7 +115,8 @@ class Looking:
     def end(self) -> None:
         """No further look."""
         self._close()
-        log.info("ended", looked_at_all=self._failures == 0)
+        failed = "failed: the next start looks again"
+        log.info("ended", last_look=failed if self._failures else "done, all windows")
 
     def _close(self) -> None:
         client, self._client = self._client, None

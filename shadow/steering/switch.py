@@ -111,27 +111,28 @@ class Switch:
             open_copies: requests of arms that are open.
             busy: whether clients asked for anything since the last call, or wait for an answer.
         """
-        if self.lag is not None:
-            self.lag.tick(now_ns, open_copies, on=not self.skip, busy=busy)
         since = None if self._windows is None else self._windows.since(wall_s)
-        self._turn(self._reason(wall_s, since), now_ns / 1e9)
+        stronger = self._stronger(wall_s)
+        window = "" if since is None else "shadow_off"
+        if self.lag is not None:
+            still = stronger or window
+            self.lag.tick(now_ns, open_copies, on=not self.skip, busy=busy, still=still)
+        lag = "lag" if self.lag is not None and self.lag.guard.holds else ""
+        self._turn(stronger or lag or window, now_ns / 1e9)
         if self.skip:
             self.mirroring = "ending" if open_copies and (since or 0.0) < AFTER_S else "off"
         else:
             self.mirroring = "after" if now_ns / 1e9 < self._back_s + AFTER_S else "on"
 
-    def _reason(self, wall_s: float, since: float | None) -> str:
+    def _stronger(self, wall_s: float) -> str:
+        """What holds mirroring still whatever the loop's lag is; '': nothing."""
         if self.killed or self.unseen():
             return "kill_switch"
         if self.told.paused:
             return "paused"
         if self._all_ended:
             return "stopped"
-        if ended := self.term.skip(wall_s):
-            return ended
-        if self.lag is not None and self.lag.guard.holds:
-            return "lag"
-        return "" if since is None else "shadow_off"
+        return self.term.skip(wall_s)
 
     @property
     def _all_ended(self) -> bool:
