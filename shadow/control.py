@@ -5,6 +5,8 @@ The proxy's runs on its loop; what it does there is small, and nothing waits for
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Callable
 from typing import Protocol
@@ -56,8 +58,18 @@ def bind(address: Address) -> socket.socket:
         bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
-        raise OSError(f"{address}: {error.strerror}") from error
+        raise OSError(f"{address}: {why_not(error)}") from error
     return bound
+
+
+def why_not(error: OSError) -> str:
+    """Why an address cannot be listened on, in the system's words, which are short; and the way
+    out where somebody has it. A name's look-up has numbers of its own.
+    """
+    number = error.errno or 0
+    if number == errno.EADDRINUSE:
+        return f"{os.strerror(number)}; stop what listens there, or choose another port"
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 def readiness(

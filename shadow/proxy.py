@@ -27,7 +27,7 @@ from shadow.config import Config, ConfigError, config_hash
 from shadow.config.ends import EmbeddedStream
 from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address
-from shadow.control import bind, health_app, readiness, serve_health
+from shadow.control import bind, health_app, readiness, serve_health, why_not
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
 from shadow.exposition import exposition
 from shadow.locks import PlaceTaken
@@ -116,7 +116,7 @@ async def _serve(
     except OSError as error:
         if started.is_set():
             raise
-        raise ConfigError(f"listen: {config.listen}: {error.strerror or error}") from error
+        raise ConfigError(f"listen: {config.listen}: {why_not(error)}") from error
     finally:
         saying.cancel()
         await health.cleanup()

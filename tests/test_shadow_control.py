@@ -90,7 +90,8 @@ def test_the_three_paths_over_http():
 def test_a_port_that_is_taken_is_one_line_with_the_address():
     with closing(bind(Address("127.0.0.1", 0))) as first:
         address = Address("127.0.0.1", first.getsockname()[1])
-        with pytest.raises(OSError, match=f"^{address}: Address already in use$"):
+        way = "stop what listens there, or choose another port"
+        with pytest.raises(OSError, match=f"^{address}: Address already in use; {way}$"):
             bind(address)
 
 

@@ -196,8 +196,8 @@ def test_what_is_taken_is_one_line_before_anything_is_served(tree, tmp_path, sam
     for key, port in (("admin.health", config.admin.health), ("listen", config.listen)):
         with taken(port.host, port.port), pytest.raises(ConfigError) as refused:
             run(config, "0")
-        assert str(refused.value).startswith(f"{key}: {port}: ")
-        assert "\n" not in str(refused.value)
+        way = "Address already in use; stop what listens there, or choose another port"
+        assert str(refused.value) == f"{key}: {port}: {way}"
     ledger, _ = Ledger.open(config.state, "0", "llama", "c0ffee")
     with pytest.raises(ConfigError, match=r"^state: .*the worker's place 0 already"):
         run(config, "0")
