@@ -119,3 +119,33 @@ def test_the_place_is_free_again_after_a_refusal(tmp_path):
         pass
     with alone(config, "up"):
         pass
+
+
+@pytest.mark.parametrize(
+    "key", ["listen", "admin.health", "admin.collector", "admin.analysis", "store.listen"]
+)
+def test_a_taken_port_starts_nothing(tmp_path, started, capsys, key):
+    """Whichever process would listen there: at once, in one line with the way out, and no gateway
+    has seen a proxy that then ends."""
+    health, collector, analysis = (f"127.0.0.1:{port}" for port in free_ports(3))
+    admin = {"health": health, "collector": collector, "analysis": analysis}
+    path = made(tmp_path, admin=admin)
+    place = yaml.safe_load(path.read_text())
+    for word in key.split("."):
+        place = place[word]
+    with socket.create_server(("127.0.0.1", int(place.rpartition(":")[2]))):
+        assert run(["up", "-c", str(path)]) == 2
+    way = "Address already in use; stop what listens there, or choose another port"
+    assert capsys.readouterr().err == f"shadow: {key}: {place}: {way}\n"
+    assert started == []
+    assert run(["up", "-c", str(path)]) == 0
+
+
+def test_the_health_port_of_every_worker_is_looked_at(tmp_path, started, capsys):
+    """The n-th is n above the first."""
+    (port,) = free_ports(1)
+    path = made(tmp_path, workers=3, admin={"health": f"127.0.0.1:{port - 2}"})
+    with socket.create_server(("127.0.0.1", port)):
+        assert run(["up", "-c", str(path)]) == 2
+    assert f"admin.health: 127.0.0.1:{port}: Address already" in capsys.readouterr().err
+    assert started == []

@@ -1,12 +1,15 @@
-"""What has to be free before a supervisor starts anything: its own place, then its workers'."""
+"""What has to be free before a supervisor starts anything: its place, its workers', all ports."""
 
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from shadow.config import ConfigError
+from shadow.config.consistency import listeners
+from shadow.config.units import Address
 from shadow.locks import PlaceTaken, lock
 
 if TYPE_CHECKING:
@@ -53,3 +56,31 @@ def _workers_place(state: Path, worker: int) -> None:
             os.close(lock(state / f"{worker}.lock", f"the worker's place {worker}"))
     except PlaceTaken as taken:
         raise ConfigError(f"state: {taken}") from None
+
+
+def ports_free(config: Config) -> None:
+    """Nothing, where every process can listen: or a gateway would send to a proxy that soon ends.
+
+    Raises:
+        ConfigError: the first address that cannot be listened on, by its key.
+    """
+    for key, address, ports in listeners(config):
+        for n in range(ports) if address.port else ():
+            _free(key, Address(address.host, address.port + n))
+
+
+def _free(key: str, address: Address) -> None:
+    try:
+        family, *_, place = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:  # as the servers do; who listens by IPv4 is no obstacle
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(place)
+            probe.listen()
+    except OSError as error:
+        from shadow.control import why_not
+
+        raise ConfigError(f"{key}: {address}: {why_not(error)}") from error

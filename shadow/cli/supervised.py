@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shadow.cli.beginning import alone
+from shadow.cli.beginning import alone, ports_free
 from shadow.cli.draining import draining
 from shadow.cli.process import private
 from shadow.cli.showing import examine
@@ -31,7 +31,7 @@ def up(path: Path, config: Config) -> int:
 
     Raises:
         ConfigError: two processes would listen on one port, a mistake in the policy, a file
-            that cannot be used, or it runs here already.
+            that cannot be used, it runs here already, or an address is taken.
     """
     try:
         consistent(config, one_machine=True)
@@ -40,6 +40,7 @@ def up(path: Path, config: Config) -> int:
     examine(config)  # a mistake in the policy stops the start, not the analysis alone
     private()
     with alone(config, "up"):
+        ports_free(config)
         return supervise(
             [
                 *workers(path, config),

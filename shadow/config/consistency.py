@@ -50,8 +50,8 @@ def consistent(config: Config, *, one_machine: bool = False) -> None:
         raise ValueError(said)
 
 
-def _listeners(config: Config) -> Iterator[tuple[str, Address, int]]:
-    """(key, address, how many ports from there on)."""
+def listeners(config: Config) -> Iterator[tuple[str, Address, int]]:
+    """(key, address, how many ports from there on); port 0 is chosen by the system."""
     yield "listen", config.listen, 1
     yield "admin.health", config.admin.health, config.workers
     for name in ("collector", "analysis", "control"):
@@ -63,7 +63,7 @@ def _listeners(config: Config) -> Iterator[tuple[str, Address, int]]:
 
 
 def _ports(config: Config, *, one_machine: bool) -> Iterator[str]:
-    for (one, a, ports), (other, b, more) in combinations(_listeners(config), 2):
+    for (one, a, ports), (other, b, more) in combinations(listeners(config), 2):
         if not one_machine and _PROCESS.get(one) != _PROCESS.get(other):
             continue
         met = a.port < b.port + more and b.port < a.port + ports
