@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
-from shadow.redaction.channels import Text, become
-from shadow.redaction.frames import Frames
-from shadow.redaction.parts import offset_of, split
-from shadow.redaction.place import Channel
+from shadow.redaction.breath import Pace, copied
+from shadow.redaction.channels import Texts
+from shadow.redaction.frames import Frame, Frames
+from shadow.redaction.parts import offsets_of, split
 from shadow.redaction.rules import Rules
-from shadow.redaction.sheet import Document, documents, gap, is_events, joined, put
+from shadow.redaction.sheet import Document, Paper, documents, gap, is_events
 from shadow.redaction.strings import Counts, Strings
 
 _NUMBER: Final = re.compile(rb"-?[0-9]+")
-
-Changes = dict[int, dict[int, bytes]]
-"""Document's number → (place among its parts and strings → what stands there from now on)."""
 
 
 class Bodies:
@@ -27,12 +24,12 @@ class Bodies:
     Args:
         rules: what to redact and how.
         strings: that look for it.
-        breathe: as `Redactor` has it.
+        pace: as `Redactor` has it.
     """
 
-    def __init__(self, rules: Rules, strings: Strings, breathe: Callable[[], None]) -> None:
-        self._strings, self._breathe = strings, breathe
-        self._frames = Frames(rules, self._key, self._between)
+    def __init__(self, rules: Rules, strings: Strings, pace: Pace) -> None:
+        self._strings, self._pace = strings, pace
+        self._frames = Frames(rules, self._key, self._between, pace)
 
     def become(self, body: bytes, content_type: str, counts: Counts, tail_bytes: int) -> bytes:
         """The body, as long as it was; arguments as of `Redactor.body`.
@@ -40,51 +37,49 @@ class Bodies:
         Raises:
             Exception: whatever keeps it from being looked through.
         """
-        out = bytearray(body)
+        paper = Paper(body, self._pace)
         streamed = is_events(content_type, body)
         first, last = gap(body, tail_bytes, streamed=streamed)
         for begin, end in ((0, first), (last, len(body))):
-            found = documents(body, begin, end, streamed=streamed)
-            self._write_over(out, body, found, counts)
-        out[first:last] = b"*" * (last - first)
-        return bytes(out)
-
-    def _write_over(
-        self, out: bytearray, body: bytes, found: Sequence[Document], counts: Counts
-    ) -> None:
-        texts, changes = self._read(body, found, counts)
-        for text in texts.values():
-            self._breathe()
-            pieces = become(text, self._strings, counts)
-            for (document, at), old, new in zip(text.places, text.raws, pieces, strict=True):
-                if new != old:
-                    changes[document][at] = new
-        for document, changed in changes.items():
-            self._breathe()
-            _rewrite(out, body, found[document], changed)
-
-    def _read(
-        self, body: bytes, found: Sequence[Document], counts: Counts
-    ) -> tuple[dict[Channel, Text], Changes]:
-        """The texts by channel; the changes of what stands between them."""
-        texts: dict[Channel, Text] = {}
-        changes: Changes = defaultdict(dict)
-        for number, document in enumerate(found):
-            if not number % 16:
-                self._breathe()
-            parts = _parts(body, document)
-            if not document.is_json:
-                text = texts.setdefault(("plain", document.kind), Text(escaped=False, rule=None))
-                text.add((number, 0), parts[0])
+            if begin >= end:
                 continue
-            frame = self._frames.of(parts)
-            for string, channel, rule in (*frame.values, *frame.keys):
-                text = texts.get(channel) or texts.setdefault(channel, Text(True, rule))
-                text.add((number, 2 * string + 1), parts[2 * string + 1])
-            counts.update(frame.counts)
-            for part, new in frame.between:
-                changes[number][part] = new
-        return texts, changes
+            texts = Texts(paper, self._strings, self._pace)
+            try:
+                for document in documents(body, begin, end, self._pace, streamed=streamed):
+                    self._read(paper, document, texts, counts)
+                texts.write_over(counts)
+            finally:
+                texts.let_go(self._pace.breathe)
+        if last > first:
+            paper.write(first, b"*" * (last - first))
+        return paper.taken()
+
+    def _read(self, paper: Paper, document: Document, texts: Texts, counts: Counts) -> None:
+        """Its texts; what stands between them is written over."""
+        place, raw = paper.opened(document)
+        if not document.is_json:
+            texts.add(("plain", document.kind), place, len(raw), None, escaped=False)
+            return
+        parts = split(raw, self._pace)
+        frame = self._frames.of(parts)
+        try:
+            self._take(paper, place, parts, frame, texts)
+        finally:
+            if frame.let_go:
+                frame.let_go()
+        counts.update(frame.counts)
+
+    def _take(
+        self, paper: Paper, place: int, parts: Sequence[bytes], frame: Frame, texts: Texts
+    ) -> None:
+        offsets = offsets_of(parts)
+        once = frame.let_go is not None
+        for string, channel, rule in self._pace.through(frame.found) if once else frame.found:
+            begin = offsets[2 * string + 1]
+            size = offsets[2 * string + 2] - 1 - begin
+            texts.add(channel, place + begin, size, rule)
+        for at, new in self._pace.through(frame.between) if once else frame.between:
+            paper.write(place + offsets[at], new)
 
     def _key(self, raw: bytes) -> bytes:
         return self._strings.become(raw, None, Counter(), escaped=True)
@@ -95,23 +90,8 @@ class Bodies:
         if new == part:
             return part
         out = bytearray(new)
-        for number in _NUMBER.finditer(part):
+        for number in self._pace.through(_NUMBER.finditer(part)):
             begin, end = number.span()
             if new[begin:end] != part[begin:end]:  # a number stays one
                 out[begin:end] = b"9" * (end - begin)
-        return bytes(out)
-
-
-def _parts(body: bytes, document: Document) -> list[bytes]:
-    """Split at its strings; what is no JSON is one part."""
-    raw = joined(body, document)
-    return split(raw) if document.is_json else [raw]
-
-
-def _rewrite(out: bytearray, body: bytes, document: Document, changed: Mapping[int, bytes]) -> None:
-    parts = _parts(body, document)
-    new = bytearray(joined(body, document))
-    for at, said in changed.items():
-        begin = offset_of(parts, at)
-        new[begin : begin + len(said)] = said
-    put(out, document, bytes(new))
+        return copied(out, 0, len(out))

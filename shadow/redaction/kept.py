@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shadow.content_coding import CodingError, CodingUnread, undo
+from shadow.redaction.breath import copied
 from shadow.redaction.redactor import MOST_BYTES, WITHHELD, Redactor
 from shadow.redaction.strings import Counts
 
@@ -69,7 +70,7 @@ def redact(
 
 
 def _look_through(redactor: Redactor, kept: Kept, kind: str, counts: Counts) -> None:
-    new = redactor.body(bytes(kept.body), kind, counts, kept.tail_bytes)
+    new = redactor.body(copied(kept.body, 0, len(kept.body)), kind, counts, kept.tail_bytes)
     if new is None:
         _withhold(kept, counts)
     else:
@@ -80,13 +81,15 @@ def _undo(kept: Kept, coding: str) -> None:
     """The body as it was before its coding; of one with a gap, what stands before the gap."""
     end = len(kept.body) - kept.tail_bytes
     marks = [mark for mark in zip(kept.times, kept.ends, strict=True) if mark[1] <= end]
-    plain = undo(coding, bytes(kept.body[:end]), marks, MOST_BYTES)
+    plain = undo(coding, copied(kept.body, 0, end), marks, MOST_BYTES)
     kept.body = plain.body
     kept.truncated_bytes += kept.tail_bytes
     kept.tail_bytes = 0
     if len(kept.times):
-        kept.times = array("q", [at for at, _ in plain.marks])
-        kept.ends = array("q", [end for _, end in plain.marks])
+        kept.times, kept.ends = array("q"), array("q")
+        for at, end in plain.marks:
+            kept.times.append(at)
+            kept.ends.append(end)
 
 
 def _withhold(kept: Kept, counts: Counts) -> None:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote, unquote
 
 from shadow.redaction.bodies import Bodies
+from shadow.redaction.breath import Pace
 from shadow.redaction.rules import TOKENS, Rules
 from shadow.redaction.strings import SHORTEST, Counts, Strings
 
@@ -22,6 +21,8 @@ MOST_SECONDS: Final = 2.0
 """Nor is more of the thread's time spent on one: 8 MiB take 0.5 s, dense numbers very long."""
 _KNOWN: Final = 4096
 _TOKEN_KEYS: Final = (b'"logprobs"', b'"token_ids"', b'_token_ids"', b'_logprobs"')
+_LOOKED_AT_BYTES: Final = 64 * 1024
+_LONGEST_KEY: Final = 12
 
 WITHHELD: Final = "withheld"
 
@@ -39,8 +40,9 @@ class Redactor:
         self.totals: Counts = Counter()
         """All that was replaced, by rule, and `withheld`."""
         self._known: dict[str, tuple[str, Counts]] = {}
-        self._strings = Strings(rules, breathe)
-        self._bodies = Bodies(rules, self._strings, breathe)
+        self._pace = Pace(breathe)
+        self._strings = Strings(rules, self._pace)
+        self._bodies = Bodies(rules, self._strings, self._pace)
         self._tokens: Bodies | None = None
 
     # texts
@@ -93,22 +95,29 @@ class Redactor:
         if len(body) > MOST_BYTES:
             return None
         mine: Counts = Counter()
-        self._strings.until_s = time.thread_time() + MOST_SECONDS
+        self._pace.begin(MOST_SECONDS)
         try:
             new = self._bodies.become(body, content_type, mine, tail_bytes)
-            if mine and any(key in new for key in _TOKEN_KEYS):
+            if mine and self._has_tokens(new):
                 new = self._without_tokens(new, content_type, mine, tail_bytes)
         except Exception:  # noqa: BLE001 fails closed: a pattern's time is up, memory, our mistake
             return None
         finally:
-            self._strings.until_s = math.inf
+            self._pace.end()
         counts.update(mine)
         return new
+
+    def _has_tokens(self, body: bytes) -> bool:
+        for at in self._pace.through(range(0, len(body), _LOOKED_AT_BYTES)):
+            some = body[at : at + _LOOKED_AT_BYTES + _LONGEST_KEY]
+            if any(key in some for key in _TOKEN_KEYS):
+                return True
+        return False
 
     def _without_tokens(
         self, body: bytes, content_type: str, counts: Counts, tail_bytes: int
     ) -> bytes:
         """What was found stands in the tokens again, where the body has them: all of them go."""
         if self._tokens is None:
-            self._tokens = Bodies(TOKENS, Strings(TOKENS, self.breathe), self.breathe)
+            self._tokens = Bodies(TOKENS, Strings(TOKENS, self._pace), self._pace)
         return self._tokens.become(body, content_type, counts, tail_bytes)

@@ -16,12 +16,13 @@ from shadow.redaction.spelling import PLAIN, class_of, masked
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from shadow.config.redaction import Redaction
 
 PATTERN_SECONDS: Final = 0.25
 """What one of the configuration's own patterns may take in one text, or its body is withheld."""
+_BLOCK_CHARACTERS: Final = 64 * 1024
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789"
 _AS_LETTERS: Final = bytes(_LETTERS[n % len(_LETTERS)] for n in range(256))
 
@@ -38,19 +39,39 @@ class Rule:
 
     def instead_of(self, text: str) -> str | None:
         """As many characters of the same classes; equal texts give equal ones. None: blanks."""
+        return next(self.over([text]))
+
+    def over(self, texts: Sequence[str]) -> Iterator[str | None]:
+        """The same of a text in pieces, piece by piece; where they are cut makes no difference."""
         if self.action == "drop":
-            return None
-        return as_hash(text, self.salt) if self.action == "hash" else masked(text)
+            return (None for _ in texts)
+        return _hashed(texts, self.salt) if self.action == "hash" else map(masked, texts)
 
 
-def as_hash(text: str, salt: bytes) -> str:
+def _hashed(texts: Sequence[str], salt: bytes) -> Iterator[str]:
     """Letters and digits of a salted hash in place of plain characters, masks for the others."""
-    said = hmac.new(salt, text.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
-    letters = hashlib.shake_256(said).digest(len(text)).translate(_AS_LETTERS).decode("ascii")
-    if text.isascii() and text.isalnum():
-        return letters
+    state = hmac.new(salt, digestmod=hashlib.sha256)
+    for text in texts:
+        state.update(text.encode("utf-8", "surrogatepass"))
+    letters, left = _letters(state.digest(), sum(map(len, texts))), ""
+    for text in texts:
+        while len(left) < len(text):
+            left += next(letters)
+        said, left = left[: len(text)], left[len(text) :]
+        yield said if text.isascii() and text.isalnum() else _over_plain(text, said)
+
+
+def _over_plain(text: str, letters: str) -> str:
     classes = map(class_of, text)
     return "".join(new if c == PLAIN else c for c, new in zip(classes, letters, strict=True))
+
+
+def _letters(digest: bytes, size: int) -> Iterator[str]:
+    """So many letters and digits, which follow from the digest; a long block is one long call."""
+    for at in range(0, size, _BLOCK_CHARACTERS):
+        block = hashlib.shake_256(digest + (at.to_bytes(8, "big") if at else b""))
+        raw = block.digest(min(_BLOCK_CHARACTERS, size - at))
+        yield raw.translate(_AS_LETTERS).decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ characters have. Classes: plain ASCII, what has a short escape, and UTF-8 of 2, 
 from __future__ import annotations
 
 import re
+from array import array
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -32,6 +35,9 @@ _TOKEN: Final = re.compile(
     rb"|\\u[0-9a-fA-F]{4}|\\[\"\\/bfnrt]|\\",
     re.DOTALL,
 )
+
+_LONGEST_ESCAPE: Final = 12
+_BACKSLASH: Final = 0x5C
 
 Run = tuple[str, int, int]
 """(text, offset, bytes): what stands there raw, or one escaped character."""
@@ -98,25 +104,73 @@ def changed(raw: bytes, changes: Sequence[Change], *, escaped: bool = True) -> b
         escaped: whether `raw` is in JSON's spelling.
     """
     out = bytearray(raw)
+    each = iter(_apart(changes))
+    change = next(each, None)
     begin = 0
     for text, offset, length in runs(raw, escaped=escaped):
-        end = begin + len(text)
-        for start, stop, new in changes:
-            if start < end and stop > begin:
-                low, high = max(start, begin), min(stop, end)
-                said = None if new is None else new[low - start : high - start]
-                at, size = _place((text, offset, length), low - begin, high - begin)
-                out[at : at + size] = b" " * size if said is None else _spelled(raw, at, size, said)
+        end, at, done = begin + len(text), offset, begin
+        while change is not None and change[0] < end:
+            start, stop, new = change
+            low, high = max(start, begin), min(stop, end)
+            at += _size(text, done - begin, low - begin, length)
+            size, done = _size(text, low - begin, high - begin, length), high
+            said = None if new is None else new[low - start : high - start]
+            out[at : at + size] = b" " * size if said is None else _spelled(raw, at, size, said)
+            at += size
+            if stop > end:
+                break
+            change = next(each, None)
         begin = end
     return bytes(out)
 
 
-def _place(run: Run, low: int, high: int) -> tuple[int, int]:
-    """Where a run's characters [low:high] stand, and in how many bytes."""
-    text, offset, length = run
-    if len(text) == 1:
-        return offset, length
-    return offset + len(_bytes(text[:low])), len(_bytes(text[low:high]))
+def _apart(changes: Sequence[Change]) -> Sequence[Change]:
+    """In order, none over another: of those that overlap the last one counts."""
+    ordered = sorted((each for each in changes if each[0] < each[1]), key=itemgetter(0))
+    if all(one[1] <= two[0] for one, two in pairwise(ordered)):
+        return ordered
+    first, end = ordered[0][0], max(stop for _, stop, _ in changes)
+    owners = array("i", [-1]) * (end - first)
+    for number, (start, stop, _) in enumerate(changes):
+        owners[start - first : stop - first] = array("i", [number]) * (stop - start)
+    apart: list[Change] = []
+    at = first
+    for number, same in groupby(owners):
+        begin, at = at, at + sum(1 for _ in same)
+        if number >= 0:
+            start, _, new = changes[number]
+            apart.append((begin, at, None if new is None else new[begin - start : at - start]))
+    return apart
+
+
+def _size(text: str, low: int, high: int, length: int) -> int:
+    """In how many bytes a run's characters [low:high] stand; an escaped one in all of the run's."""
+    if low >= high:
+        return 0
+    return length if len(text) == 1 else len(_bytes(text[low:high]))
+
+
+def cut(raw: bytes, size: int, *, escaped: bool) -> Iterator[bytes]:
+    """In pieces of at most `size` bytes, none of which ends in a character or an escape."""
+    begin = 0
+    while len(raw) - begin > size:
+        end = _end(raw, begin, begin + size, escaped=escaped)
+        yield raw[begin:end]
+        begin = end
+    yield raw[begin:]
+
+
+def _end(raw: bytes, begin: int, most: int, *, escaped: bool) -> int:
+    last = most - _LONGEST_ESCAPE
+    if escaped:
+        token = next(t for t in _TOKEN.finditer(raw, begin, most) if t.end() > last)
+        if token[0][0] == _BACKSLASH:
+            return token.end()
+        begin = token.start()
+    for end in range(last, max(begin, last - 4), -1):
+        if raw[end] & 0xC0 != 0x80:
+            return end
+    return last if last > begin else last + 1
 
 
 def _spelled(raw: bytes, at: int, size: int, new: str) -> bytes:

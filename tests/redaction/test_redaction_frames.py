@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shadow.redaction import parts as parts_module
+from shadow.redaction.breath import Pace
 from shadow.redaction.frames import Frames
-from shadow.redaction.parts import offset_of, split
+from shadow.redaction.parts import Parts, offsets_of, split
 from shadow.redaction.paths import path_pattern
 
 DOCUMENTS = st.recursive(
@@ -22,12 +22,14 @@ DOCUMENTS = st.recursive(
 
 @given(st.binary(max_size=60) | st.text(alphabet='ab"\\{}[]:, \n', max_size=60).map(str.encode))
 def test_any_bytes_are_split_and_found_again(document):
-    """In both ways of splitting; a string begins where `offset_of` says."""
-    parts = split(document)
-    assert parts == list(parts_module._FREE_STRING.splititer(document, concurrent=True))
+    """In both ways of splitting; a string begins where `offsets_of` says."""
+    parts, long = split(document), Parts(document, Pace())
+    assert parts == list(long) == long[:]
+    assert long.bytes_between == len(document) - sum(map(len, parts[1::2]))
+    assert list(offsets_of(parts))[: len(parts)] == list(offsets_of(long))
     assert len(parts) % 2 == 1
     for number in range(len(parts) // 2):
-        at = offset_of(parts, 2 * number + 1)
+        at = offsets_of(parts)[2 * number + 1]
         said = parts[2 * number + 1]
         assert document[at - 1 : at + len(said)] == b'"' + said
 
@@ -51,9 +53,9 @@ def test_every_string_stands_at_its_path(document, ascii_only):
     asked = SimpleNamespace(paths=(1,), of_path=seen.append)
     frame = Frames(asked, lambda raw: raw, lambda part, counts: part).of(split(raw))
     wanted = [path for path, _ in strings_of(document)]
-    assert len(frame.values) == len(wanted)
-    parts = split(raw)
-    texts = [json.loads(b'"' + parts[2 * n + 1] + b'"') for n, _, _ in frame.values]
+    found, parts = list(frame.found), split(raw)
+    assert len(found) == len(wanted)
+    texts = [json.loads(b'"' + parts[2 * n + 1] + b'"') for n, _, _ in found]
     assert texts == [text for _, text in strings_of(document)]
     assert set(wanted) <= set(seen)
 

@@ -23,6 +23,7 @@ def cards(text: str) -> Iterator[Span]:
     for start, end in found(_GROUPED, text):
         stretches = groups(text, start, end)
         for first, (begin, _) in enumerate(stretches):
+            yield begin, begin
             for _, stop in reversed(stretches[first : first + _CARD_GROUPS]):
                 if _is_card(_joined(text[begin:stop])):
                     yield begin, stop
@@ -40,6 +41,7 @@ def ibans(text: str) -> Iterator[Span]:
         return
     for digits, _ in found(_IBAN, text):
         start = digits - 2
+        yield start, start
         rest = _IBAN_REST.match(text, start)
         stops = [n + 1 for n in range(start, rest.end()) if text[n].isalnum()] if rest else []
         for stop in stops[14:34]:  # what follows may look like more of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -29,10 +30,16 @@ def phones(regions: tuple[str, ...]) -> Find:
     def find(text: str) -> Iterator[Span]:
         if not has_many_digits(text):
             return
-        called = list(_international(text))
-        yield from called
+        begins, stops = [], []
+        for begin, stop in _international(text):
+            yield begin, stop
+            if begin < stop:
+                begins.append(begin)
+                stops.append(stop)
         for start, end in found(_NATIONAL, text) if regions else ():
-            if not any(begin < end and start < stop for begin, stop in called):
+            yield start, start
+            after = bisect_right(stops, start)
+            if after == len(stops) or begins[after] >= end:
                 yield from _national(text, start, end, sizes)
 
     return find
@@ -49,6 +56,7 @@ def _sizes(region: str) -> frozenset[int]:
 
 def _international(text: str) -> Iterator[Span]:
     for start, end in found(_CALLED, text):
+        yield start, start
         for stop in _stops(text, start, end):
             if _exists("+" + text[start:stop].removeprefix("+").removeprefix("00"), ""):
                 yield start, stop

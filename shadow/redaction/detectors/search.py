@@ -8,7 +8,9 @@ from typing import Final
 import regex
 
 Span = tuple[int, int]
-"""(start, end) in characters."""
+"""(start, end) in characters. An empty one found nothing: whoever reads it may breathe, or stop a
+search of candidates that takes too long.
+"""
 
 Find = Callable[[str], Iterator[Span]]
 
