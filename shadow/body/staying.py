@@ -76,16 +76,21 @@ def nothing_stays(tree: dict[str, Any], body: bytes | bytearray) -> bool:
     unknown = [name for name in tree if name not in _known]
     if len(unknown) > MOST_UNKNOWN:
         return False
-    for name in _NAMES_OF_HOLDERS.intersection(unknown):
-        unknown.remove(name)
+    names: list[str] = []
+    for name in unknown:
+        if name not in _NAMES_OF_HOLDERS:
+            names.append(name)
+            continue
         inside = tree[name]
         if not _one_object(name, inside, body):
             return False
-        if inside is not None:
-            unknown += [each for each in inside if each not in _known]
-    if len(unknown) > MOST_UNKNOWN or sum(map(len, unknown)) > _MOST_CHARACTERS:
+        if inside and not _known.issuperset(inside):
+            names += [each for each in inside if each not in _known]
+    if not names:
+        return True
+    if len(names) > MOST_UNKNOWN or sum(map(len, names)) > _MOST_CHARACTERS:
         return False
-    return all(map(_means_nothing, unknown))
+    return all(map(_means_nothing, names))
 
 
 def _means_nothing(name: str) -> bool:

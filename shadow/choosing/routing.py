@@ -13,7 +13,7 @@ from shadow.body.change import RESPONSES
 from shadow.body.coding import Encoded, undone
 from shadow.body.conversation import beginning_in, beginning_of
 from shadow.body.names import named, stateful, stateful_path, stateful_tree
-from shadow.body.parsed import tree
+from shadow.body.parsed import SMALL_BYTES, tree
 from shadow.body.quick import located
 from shadow.body.scan import NotJson, Scanner, Steps, TooMuch
 from shadow.body.staying import nothing_stays
@@ -137,6 +137,8 @@ class Router:
             quick = located(body, parsed, self._sought)
             if quick is not None:
                 return Seen(scanner, "", quick, parsed)
+        if len(body) > SMALL_BYTES:
+            yield  # it was looked at for as long as a step takes
         try:
             found = yield from scanner.whole()
         except NotJson:
