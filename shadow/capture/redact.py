@@ -37,6 +37,8 @@ RECORDED_PREFIXES: Final = ("openai-processing-", "openai-version", "openai-mode
 
 
 _KNOWN_NAMES: Final = 4096
+_KNOWN_BYTES: Final = 64
+"""Of each: what clients make up fills no memory."""
 _known: dict[bytes, str | None] = {}
 """A field name's spelling if it is recorded, None if it is not; remembered as it came."""
 
@@ -71,7 +73,7 @@ def _judge(name: bytes) -> str | None:
     spelled = name.decode("latin-1")
     plain = spelled.lower()
     recorded = plain in RECORDED or plain.startswith(RECORDED_PREFIXES)
-    if len(_known) < _KNOWN_NAMES:
+    if len(name) <= _KNOWN_BYTES and len(_known) < _KNOWN_NAMES:
         _known[name] = spelled if recorded else None
     return spelled if recorded else None
 

@@ -40,6 +40,8 @@ TEXT: Final = bytes([9, *range(32, 127), *range(128, 256)])
 """What may stand in a line: no control characters but the tab."""
 MAX_DIGITS: Final = 18
 _KNOWN_NAMES: Final = 4096
+_KNOWN_BYTES: Final = 64
+"""Of each: what clients make up fills no memory."""
 
 known: dict[bytes, int] = {}
 """Kinds by a name's spelling; a miss asks `meaning`."""
@@ -59,7 +61,7 @@ def meaning(line: bytes, colon: int) -> int:
     if not name or name.translate(None, TOKEN):
         raise NotAField("a header line is folded, or its name is not a token")
     kind = _MEANING.get(name.lower(), PLAIN)
-    if len(known) < _KNOWN_NAMES:
+    if len(name) <= _KNOWN_BYTES and len(known) < _KNOWN_NAMES:
         known[name] = kind
     return kind
 

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from shadow.capture import redact
 from shadow.capture.redact import recorded_path, redacted
+from shadow.relay.fields import known
+from shadow.relay.head import parse_request
 from shadow.target import path_of
+
+
+def test_names_are_remembered_within_bounds():
+    """A client that makes up long names fills no memory, neither here nor where heads are read."""
+    lines = [b"X-%d-%b: v" % (n, b"y" * 50_000) for n in range(20)]
+    for line in lines:
+        assert parse_request(b"GET / HTTP/1.1\r\nHost: h\r\n" + line).lines[-1] == line
+    assert redacted(lines) == []
+    assert max(map(len, known), default=0) <= 64
+    assert max(map(len, redact._known), default=0) <= 64
 
 
 def test_only_the_list_passes():
