@@ -13,6 +13,8 @@ from shadow.cli.store import read_store
 from shadow.config import Config
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from analysis.compare.sample import Sample
     from analysis.planning import Stated
     from analysis.settings import Settings
@@ -120,6 +122,7 @@ def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> di
     sample, why = _control_sample(config, settings)
     policy, found = settings.policy, needs(settings.policy, stated, sample)
     most = max((need.to_pass for need in found.values()), default=0)
+    failing = max((need.to_fail for need in found.values()), default=0)
     arms = {}
     for name, arm in config.arms.items():
         judged = _judged_share(config, name)
@@ -131,11 +134,13 @@ def _plan(config: Config, rate: float | None, stated: Stated, gpus: float) -> di
             "judged_share": judged,
             "parity": parity(arm.replicas, config.primary.replicas),
             "pairs": most,
-            "minutes": round(takes, 1) if takes else None,
-            "gpu_hours": round(takes / 60 * engines, 2) if takes else None,
+            "pairs_to_fail": failing,
+            "minutes": round(takes, 2) if takes else None,
+            "gpu_hours": round(takes / 60 * engines, 4) if takes else None,
         }
     return {
         "metrics": {name: asdict(need) for name, need in found.items()},
+        "goals": any(one.improve_fraction is not None for one in policy.metrics.values()),
         "arms": arms,
         "warnings": warnings(config),
         "assumed": asdict(stated),
@@ -158,26 +163,45 @@ def _control_sample(config: Config, settings: Settings) -> tuple[dict[str, Sampl
     return found, "" if found else "the control has no pairs yet"
 
 
+HEAD = "pairs until an equal candidate passes, and one worse by twice the margin fails:"
+GOALS = "(with a goal, `to pass` is for one that improves by twice as much)"
+
+
 def _text(tree: dict[str, Any]) -> str:
-    lines = [
-        "pairs until an equal candidate passes (with a goal: one that improves by twice as much),",
-        "and one that is twice the margin worse fails:",
-    ]
-    for name, need in tree["metrics"].items():
+    metrics = tree["metrics"]
+    lines = [HEAD, f"  {'metric':<22} {'to pass':>9} {'to fail':>9}"]
+    for name, need in metrics.items():
         source = "measured on the control" if need["measured"] else "assumed"
         lines.append(f"  {name:<22} {need['to_pass']:>9,} {need['to_fail']:>9,}  ({source})")
+    if tree["goals"]:
+        lines.append(GOALS)
     if tree["not_measured"]:
         lines.append(f"assumed, not measured: {tree['not_measured']}")
     for name, arm in tree["arms"].items():
-        cost = "state --rate for minutes and GPU-hours"
-        if arm["minutes"] is not None:
-            cost = f"about {arm['minutes']:,.0f} min, {arm['gpu_hours']:,.1f} GPU-hours"
-        wanted = "state `replicas` on both sides for load parity"
-        if arm["parity"] is not None:
-            wanted = f"load parity at {arm['parity']:.3g}"
-        share = arm["judged_share"]
-        met = "" if share == arm["sample"] else f" ({share:.3g} with the control)"
-        lines.append(
-            f"{name}: sample {arm['sample']:g}{met}; {arm['pairs']:,} pairs; {cost}; {wanted}"
-        )
+        lines += [f"{name}: {_sampled(arm)}", *(f"  {part}" for part in _takes(arm))]
     return "\n".join([*lines, *(f"Warning: {warning}" for warning in tree["warnings"])])
+
+
+def _sampled(arm: Mapping[str, Any]) -> str:
+    share = arm["judged_share"]
+    met = "" if share == arm["sample"] else f" ({share:.3g} with the control)"
+    return f"sample {arm['sample']:g}{met}"
+
+
+def _takes(arm: Mapping[str, Any]) -> Iterator[str]:
+    """What an arm's verdict takes, a line each; failing may take more pairs than passing."""
+    yield f"{arm['pairs']:,} pairs to pass, {arm['pairs_to_fail']:,} to fail"
+    if arm["minutes"] is None:
+        yield "state --rate for minutes and GPU-hours"
+    else:
+        cost = f"{_figure(arm['minutes'])} min, {_figure(arm['gpu_hours'])} GPU-hours"
+        yield f"about {cost} to pass"
+    if arm["parity"] is None:
+        yield "state `replicas` on both sides for load parity"
+    else:
+        yield f"load parity at {arm['parity']:.3g}"
+
+
+def _figure(value: float) -> str:
+    """Two digits below ten, so that little is not nothing."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

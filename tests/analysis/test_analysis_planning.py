@@ -144,6 +144,27 @@ def test_the_command(tmp_path, capsys):
     assert "Warning" not in said
 
 
+def test_a_plan_is_read_in_a_terminal(tmp_path, capsys):
+    """Columns have headings, lines fit; failing has its own count, and little is not nothing."""
+    path = Path(config(tmp_path, 0.25))
+    (tmp_path / "policy.yaml").write_text("min_span: 0s")
+    path.write_text(f"{path.read_text()}policy: {tmp_path}/policy.yaml\n")
+    words = ["--rate", "5000", "--gpus", "0.02"]
+    assert run(["plan", "-c", str(path), *words, "--format", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    arm = tree["arms"]["fp8"]
+    assert arm["pairs_to_fail"] == max(need["to_fail"] for need in tree["metrics"].values())
+    assert arm["pairs_to_fail"] > arm["pairs"]
+    assert run(["plan", "-c", str(path), *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["metric", "to", "pass", "to", "fail"]
+    assert f"  {arm['pairs']:,} pairs to pass, {arm['pairs_to_fail']:,} to fail" in lines
+    (cost,) = [line for line in lines if "GPU-hours" in line]
+    assert float(cost.split()[3]) == pytest.approx(arm["gpu_hours"], rel=0.1)
+    assert 0 < arm["gpu_hours"] < 0.05
+    assert all(len(line) <= 80 for line in lines if not line.startswith("assumed, "))
+
+
 def test_what_candidate_and_control_both_get():
     """By one key the smaller rate lies within the larger; by two they meet by chance."""
     assert overlap(0.25, 0.5, one_key=True) == 0.25
