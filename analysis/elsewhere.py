@@ -48,7 +48,7 @@ def _other(
         f"{word} (hash {there}, this file's hash {here})" for word, there, here in other
     )
     if now_ns - at_ns < RUNS_NS:
-        return f"the running analysis has another {what}: restart it"
+        return f"the last analysis has another {what}: restart it"
     last = f"the last verdict, of {shown(at_ns)}"
     return f"{last}, has another {what}: start the analysis with this file"
 

@@ -36,7 +36,7 @@ def test_another_policy(world):
     assert elsewhere(world.client, settings, T0 + 33 * S) is None
     why = elsewhere(world.client, other, T0 + 33 * S)
     assert why == (
-        f"the running analysis has another policy (hash {settings.policy_hash}, "
+        f"the last analysis has another policy (hash {settings.policy_hash}, "
         f"this file's hash {other.policy_hash}): restart it"
     )
     late = elsewhere(world.client, other, T0 + 33 * S + RUNS_NS)
@@ -54,7 +54,7 @@ def test_another_configuration(world):
     other = replace(settings, config_hash="c2")
     why = elsewhere(world.client, other, T0)
     assert why == (
-        "the running analysis has another configuration (hash c1, this file's hash c2): restart it"
+        "the last analysis has another configuration (hash c1, this file's hash c2): restart it"
     )
     both = elsewhere(world.client, replace(other, policy=Policy()), T0)
     assert both.count("this file's hash") == 2
