@@ -277,9 +277,9 @@ def test_the_command_by_the_port(tmp_path, capsys):
         assert (code, err) == (0, "")
         assert out.startswith("said: paused")
         follow = {"follow": f"http://{address}"}
-        code, _, err = command(tmp_path, capsys, "rate", "fp8", "7", admin=follow)
+        code, _, err = command(tmp_path, capsys, "rate", "fp9", "0.5", admin=follow)
         assert code == 2
-        assert "rate: a share from 0 to 1" in err
+        assert "arm: there is no fp9" in err
     _, out, err = command(tmp_path, capsys, "resume", admin=admin)
     assert out.startswith("said: not paused")
     assert err.count("\n") == 1
@@ -288,12 +288,18 @@ def test_the_command_by_the_port(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [["rate"], ["rate", "fp8"], ["pause", "fp8", "1"], ["rate", "fp8", "much"], ["rate", "x", "0.1"]]
+    "words",
+    [
+        [], ["rate"], ["rate", "fp8"], ["pause", "fp8", "1"], ["rate", "fp8", "much"], ["rate", "x", "0.1"],
+        ["rate", "fp8", "2"], ["rate", "fp8", "nan"],
+    ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(tmp_path, capsys, words):
-    """Exit 2, and nothing was said."""
+    """Exit 2, and nothing was said; without an action too. What only a program says is no advice."""
     code, _, err = command(tmp_path, capsys, *words)
     assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("shadow: ")
+    assert "null" not in err
     assert not file_of(tmp_path / "state", "e").exists()
 
 

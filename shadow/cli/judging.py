@@ -41,7 +41,8 @@ def judge(pairs: Path, policy_path: Path | None, candidate: str | None, form: st
         experiment=pairs.stem,
     )
     if answer.code == USAGE or empty:
-        click.echo(answer.line, err=answer.code == USAGE)
+        mistaken = answer.code == USAGE
+        click.echo(f"shadow: {answer.line}" if mistaken else answer.line, err=mistaken)
         return answer.code
     click.echo(json.dumps(report, indent=2) if form == "json" else _text(answer.line, report))
     return answer.code

@@ -100,7 +100,8 @@ def gate(
     while said.code == HOLD and time.monotonic() < until_s:
         time.sleep(min(LOOK_AGAIN_S, max(until_s - time.monotonic(), 0)))
         said = _gate(config, candidate, form, max_age_s)
-    click.echo(said.line, err=said.code == USAGE)
+    mistaken = said.code == USAGE
+    click.echo(f"shadow: {said.line}" if mistaken else said.line, err=mistaken)
     return said.code
 
 

@@ -53,9 +53,12 @@ def _rate(text: str) -> float | None:
     if text == "file":
         return None
     try:
-        return float(text)
+        share = float(text)
     except ValueError:
-        raise click.UsageError(f"{text}: a share from 0 to 1, or `file`") from None
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise click.UsageError(f"{text}: a share from 0 to 1, or `file`")
+    return share
 
 
 def _ask(config: Config, action: str, said: dict[str, Any]) -> tuple[Told, str]:

@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(error.format_message(), err=True)
         return USAGE
     except click.ClickException as error:
-        click.echo(f"shadow: {error.format_message()}", err=True)
+        click.echo(f"shadow: {' '.join(error.format_message().split())}", err=True)
         return USAGE
     except click.Abort:
         raise KeyboardInterrupt from None
