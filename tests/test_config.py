@@ -88,17 +88,31 @@ def test_the_readme_sample_loads(tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("primari: 1", "primari: unknown key"),
+        ("primari: 1", "primari: unknown key; did you mean primary?"),
+        ("xyzzy: 1", "xyzzy: unknown key"),
         (
             "arms: {fp8: {role: candidate, url: 'http://c', sampel: 1}}",
-            "arms.fp8.sampel: unknown key",
+            "arms.fp8.sampel: unknown key; did you mean sample?",
         ),
         (
+            "stream: {embedded: ./s, max_byte: 1GB}",
+            "stream.max_byte: unknown key; did you mean max_b",
+        ),
+        (
+            "store: {clickhouse: {url: 'http://h', usr: u}}",
+            "store.clickhouse.usr: unknown key; did you",
+        ),
+        (
+            "stop_at: tomorrow",
+            "stop_at: not a group of keys and values, such as {pairs: …, hours: …}",
+        ),
+        ("limits: 5", "limits: not a group of keys and values, such as {"),
+        (
             "arms: {fp8: {role: candidate, url: 'http://c', sample: 25%}}",
-            "arms.fp8.sample: not a number",
+            "arms.fp8.sample: not a number, such as 0.5",
         ),
         ("arms: [a]", "arms: not a group of keys and values"),
-        ("workers: two", "workers: not a whole number"),
+        ("workers: two", "workers: not a whole number, such as 2"),
         ("arms: {fp8: {role: candidate, url: 'http://c'}}", "arms.fp8.sample: missing"),
         ("arms: {fp8: {role: candidate, url: 'http://c', sample: 1.5}}", "arms.fp8.sample: "),
         ("arms: {primary: {role: candidate, url: 'http://c', sample: 1}}", "arms.primary: "),

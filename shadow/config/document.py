@@ -71,7 +71,7 @@ def check(tree: Mapping[str, Any], model: type[M]) -> M:
     try:
         checked = model.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError(one_line(error)) from None
+        raise ConfigError(one_line(error, model)) from None
     for path, said in _taken_for_numbers(tree, checked.model_dump(), ()):
         raise ConfigError(f"{'.'.join(path)}: {str(said).lower()} is not a number")
     return checked
