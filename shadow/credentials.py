@@ -23,7 +23,10 @@ SECRETS: Final = frozenset(
         "cookie",
         "cookies",
         "csrf-token",
+        "extra-headers",
+        "extra-query",
         "hf-token",
+        "jsessionid",
         "langfuse-public-key",
         "langfuse-secret-key",
         "langsmith-api-key",
@@ -33,6 +36,7 @@ SECRETS: Final = frozenset(
         "ocp-apim-subscription-key",
         "openai-api-key",
         "passphrase",
+        "phpsessid",
         "private-key",
         "proxy-authorization",
         "service-account",
@@ -42,6 +46,9 @@ SECRETS: Final = frozenset(
         "wandb-api-key",
         "watsonx-token",
         "x-auth-token",
+        "x-pass",
+        "x-session",
+        "x-shib-session",
         "x-csrf-token",
         "x-forwarded-access-token",
         "x-goog-iap-jwt-assertion",
@@ -67,10 +74,13 @@ SECRETS: Final = frozenset(
         "pass",
         "passwd",
         "password",
+        "pw",
         "pwd",
         "refresh-token",
         "secret",
+        "session",
         "session-token",
+        "sid",
         "sig",
         "signature",
         "subscription-key",
@@ -96,6 +106,7 @@ _PARAMETER: Final = re.compile(
 token (OpenAI, vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp)."""
 _LAST: Final = frozenset(
     {
+        "assertion",
         "auth",
         "authentication",
         "authorization",
@@ -107,9 +118,12 @@ _LAST: Final = frozenset(
         "hmac",
         "jwt",
         "key",
+        "otp",
+        "passcode",
         "passphrase",
         "passwd",
         "password",
+        "pin",
         "pwd",
         "secret",
         "secrets",
@@ -137,7 +151,10 @@ ANYWHERE: Final = re.compile(
 )
 """In small letters, in what is no JSON (a form, its parts, what a lenient server reads as JSON): a
 name that may be a credential's, or that is spelled in escapes."""
-_HINT: Final = re.compile(r"key|token|secret|auth|pass|pwd|cred|sig|jwt|cookie|bearer|hmac|account")
+_HINT: Final = re.compile(
+    r"key|token|secret|auth|pass|pw|cred|sig|jwt|cookie|bearer|hmac|account|assert|extra|otp|pin|sess"
+    r"|sid"
+)
 """Each of them has one of these: most names are told by it at once."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN: Final = str.maketrans("_. :/", "-----")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final
 
-from shadow.body.names import AS_THE_BODY, NAMES, STAYING
+from shadow.body.names import AS_THE_BODY, CREDENTIALS, NAMES, STAYING
 from shadow.body.scan import Object, Steps
 from shadow.credentials import MOST, credential
 
@@ -46,7 +46,7 @@ def left_behind(
         wanted: names that the arm sets: these do not.
     """
     gone: dict[bytes, str] = {}
-    steered = within in (b"", AS_THE_BODY)
+    named = STAYING if within in (b"", AS_THE_BODY) else CREDENTIALS
     spent = 0
     for member in found.members:
         name = member.name
@@ -56,7 +56,7 @@ def left_behind(
             spent = 0
         if name in gone or name in wanted:
             continue
-        if steered and name in STAYING:
+        if name in named:
             gone[name] = name.decode()
         elif said := credential(name.decode("utf-8", "replace")):
             gone[name] = said.replace("-", "_")

@@ -84,7 +84,7 @@ def stateful(head: RequestHead, sent: bytes) -> bool:
     framed = sent.partition(b"\r\n\r\n")[2]
     if len(framed) > RETRIED_BYTES:
         return True
-    body = _plain(head.length, framed)
+    body = _unframed(head.length, framed)
     if _STATEFUL.search(body):
         return True
     return path.endswith(b"/responses") and not _says_not_to_store(body)
@@ -99,7 +99,7 @@ def _says_not_to_store(body: bytes) -> bool:
     return tree.__class__ is dict and tree.get("store") is False and body.count(b'"store"') == 1
 
 
-def _plain(length: int, body: bytes) -> bytes:
+def _unframed(length: int, body: bytes) -> bytes:
     """Without the framing of chunks, which may stand inside a name."""
     framing = request_framing(length, sys.maxsize)
     if length != CHUNKED or framing is None:

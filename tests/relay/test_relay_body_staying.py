@@ -21,6 +21,7 @@ FIELDS = [
     "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "dpop",
     "openai-organization", "openai-project", "x-amz-security-token", "x-auth-token", "x-litellm-api-key",
     "ocp-apim-subscription-key", "x-forwarded-access-token", "x-csrf-token", "key", "x-sig",
+    "x-pass", "x-passcode", "x-otp", "x-pin", "x-session", "x-shib-session", "phpsessid", "x-assertion",
     "x-request-id", "x-worker-instance-id", "x-prefill-instance-id", "x-decode-instance-id", "x-dp-rank",
     "x-data-parallel-rank", "x-dynamo-meta-tenant", "x-dynamo-routing-mode", "x-dynamo-token-data", "x-session-id",
     "x-session-affinity", "session-id", "mcp-session-id", "x-gateway-destination-endpoint",
@@ -132,7 +133,7 @@ async def test_fields_of_a_head_stay(spell):
         assert primary.connections[0].received.count(SECRET.encode()) == 2 * len(FIELDS)
         got = arm.connections[0].received
     assert got.count(SECRET.encode()) == 0, got
-    unlisted = {"x-sig", "x-dynamo-meta-tenant"}
+    unlisted = {"x-sig", "x-dynamo-meta-tenant", "x-assertion", "x-otp", "x-passcode", "x-pin"}
     said = {f"header:{name}" for name in FIELDS if name not in unlisted} | {"header:*"}
     assert set(exchanges[-1].request_changes) == said
 
@@ -157,6 +158,28 @@ async def test_credentials_stay():
         )
     ]
     await stay(["metadata.api_key", "extra_body.metadata.*"], held)
+
+
+@in_loop
+async def test_fields_to_be_sent_on_stay_wherever_they_stand():
+    """Objects of header fields and of routes, with keys of their own, in a gateway's settings too."""
+    objects = ["headers", "extra_headers", "extra_query", "user_config", "model_list", "fallbacks"]
+    held = [
+        f'"{holder}":{{"{name}":{{"x":"{SECRET}"}},"top_k":1}},'
+        for holder in HOLDERS
+        for name in objects
+    ]
+    await stay([f"metadata.{name}" for name in objects], held)
+    odd = [
+        "extraHeaders",
+        "Extra-Headers",
+        "EXTRA_QUERY",
+        "otp",
+        "userPin",
+        "PHPSESSID",
+        "passcode",
+    ]
+    await stay(["extra_headers", "extra_query", "*"], [f'"{name}":"{SECRET}",' for name in odd])
 
 
 @in_loop
