@@ -53,7 +53,8 @@ class Texts:
         self._places.append(place)
         self._sizes.append(size)
         self._nexts.append(-1)
-        table = self._numbers[hash(channel) % len(self._numbers)]
+        tables = self._numbers
+        table = tables[0] if len(tables) == 1 else tables[hash(channel) % _TABLES]
         text = table.get(channel)
         if text is not None:
             self._nexts[self._lasts[text]] = self._lasts[text] = piece
@@ -114,8 +115,18 @@ class Texts:
     def _is_constant(self, first: int) -> bool:
         if self._sizes[first] <= _CONSTANT_BYTES:
             return False
-        raw = self._raw(first)
-        return all(self._raw(n) == raw for n in self._pace.through(self._pieces(first)))
+        raw, size, read, places = (
+            self._raw(first),
+            self._sizes[first],
+            self._paper.read,
+            self._places,
+        )
+        for number, piece in enumerate(self._pieces(first)):
+            if self._sizes[piece] != size or read(places[piece], size) != raw:
+                return False
+            if not number % _MANY_PIECES:
+                self._pace()
+        return True
 
     def _constant(self, text: int, first: int, counts: Counts) -> None:
         raw = self._raw(first)
