@@ -39,7 +39,7 @@ def examine(config: Config) -> None:
         ConfigError: a mistake in the policy that it names, or a file that cannot be used.
     """
     from shadow.cli.analysis import read_policy
-    from shadow.cli.planning import warnings
+    from shadow.cli.rates import warnings
 
     read_policy(config)
     files_usable(config, *EVERY)
