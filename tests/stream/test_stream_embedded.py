@@ -10,13 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from types import SimpleNamespace
 
 import pytest
 
 from shadow.stream import Message, StreamFull, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
 from shadow.stream.embedded import producer as producing
+from shadow.stream.embedded import sqlite as opening
 from shadow.stream.embedded.folder import write_offsets
 
 WRITER = """
@@ -159,14 +161,150 @@ def test_a_clock_that_went_back_costs_no_young_record(
     assert [r.value for r in found] == [b"young", b"stamped by a wrong clock"]
 
 
-def test_read_records_stay_until_they_are_old(tmp_path, opened, read_all, swept_always):
-    """A group that comes later still finds what another has read."""
+def test_what_every_group_has_read_is_given_up_and_no_more(
+    tmp_path, opened, read_all, swept_always
+):
+    """One group of two has read: all stays for the other, and for none that comes later. Then both
+    have read the first batch of two, and a later group finds the second."""
     producer = opened(EmbeddedProducer(tmp_path, "proxy-0"))
-    first = opened(EmbeddedConsumer(tmp_path, "first"))
-    producer.append([Message(b"", b"kept")])
-    first.commit({"proxy-0": read_all(first, 1)[0].offset + 1})
+    first, second = (opened(EmbeddedConsumer(tmp_path, name)) for name in ("first", "second"))
+    for value in (b"one", b"two"):
+        producer.append([Message(b"", value)])
+    offsets = [record.offset for record in read_all(first, 2)]
+    first.commit({"proxy-0": offsets[1] + 1})
     producer.append([])
-    assert len(read_all(opened(EmbeddedConsumer(tmp_path, "later")), 1)) == 1
+    assert [r.value for r in read_all(second, 2)] == [b"one", b"two"]
+    second.commit({"proxy-0": offsets[0] + 1})
+    producer.append([])
+    assert [r.value for r in read_all(opened(EmbeddedConsumer(tmp_path, "later")), 1)] == [b"two"]
+    assert producer.expired_unread == 0
+
+
+def test_a_log_that_is_read_does_not_grow(tmp_path, opened, read_all, swept_always):
+    """Ten times what it ever holds at once goes through; the file stays as it was, far below its
+    bound."""
+    producer, consumer = (
+        opened(EmbeddedProducer(tmp_path, "proxy-0")),
+        opened(EmbeddedConsumer(tmp_path)),
+    )
+    sizes = []
+    for n in range(10):
+        for _ in range(20):
+            producer.append([record(n)] * 10)
+        consumer.commit({"proxy-0": read_all(consumer, 200)[-1].offset + 1})
+        sizes.append((tmp_path / "proxy-0.sqlite3").stat().st_size)
+    assert sizes[-1] <= sizes[3] <= 16 * 2**20
+
+
+def test_one_step_of_a_sweep_is_bounded(tmp_path, opened, read_all, swept_always, monkeypatch):
+    """A long log that is read at once is deleted over as many appends as it takes."""
+    monkeypatch.setattr(producing, "SWEEP_BATCHES", 4)
+    producer = opened(EmbeddedProducer(tmp_path, "proxy-0"))
+    consumer = opened(EmbeddedConsumer(tmp_path))
+    for n in range(10):
+        producer.append([Message(b"", b"%d" % n)])
+    consumer.commit({"proxy-0": read_all(consumer, 10)[-1].offset + 1})
+    left = []
+    for _ in range(4):
+        producer.append([])
+        with closing(sqlite3.connect(tmp_path / "proxy-0.sqlite3")) as db:
+            left.append(db.execute("SELECT count(*) FROM batches").fetchone()[0])
+    assert left == [6, 2, 0, 0]
+
+
+def test_what_is_given_up_is_gone_from_the_disk_too(tmp_path, opened, read_all, swept_always):
+    """A page that nothing uses any more holds no prompt, whatever SQLite was built with."""
+    producer, consumer = EmbeddedProducer(tmp_path, "proxy-0"), EmbeddedConsumer(tmp_path)
+    producer.append([Message(b"", b"a person's words " * 5000)])
+    consumer.commit({"proxy-0": read_all(consumer, 1)[-1].offset + 1})
+    producer.append([])
+    consumer.close()
+    producer.close()  # the last one to leave brings the WAL home
+    assert b"a person's words" not in (tmp_path / "proxy-0.sqlite3").read_bytes()
+
+
+class Disk:
+    """A disk of `size_bytes` that holds the folder and `others_bytes`, as `os.statvfs` tells it."""
+
+    def __init__(self, folder, size_bytes: int) -> None:
+        self.folder, self.size_bytes, self.others_bytes = folder, size_bytes, 0
+        self.least_bytes = size_bytes
+
+    @property
+    def free_bytes(self) -> int:
+        used_bytes = sum(file.stat().st_size for file in self.folder.iterdir())
+        free_bytes = self.size_bytes - self.others_bytes - used_bytes
+        self.least_bytes = min(self.least_bytes, free_bytes)
+        return free_bytes
+
+    def statvfs(self, _folder) -> SimpleNamespace:
+        return SimpleNamespace(f_bavail=self.free_bytes, f_frsize=1)
+
+
+@pytest.fixture
+def disk(tmp_path, monkeypatch):
+    """40 MiB; the log's own bound is far away."""
+    disk = Disk(tmp_path, 40 * 2**20)
+    monkeypatch.setattr(opening.os, "statvfs", disk.statvfs)
+    return disk
+
+
+def test_a_log_leaves_its_disk_a_reserve_and_goes_on_by_itself_once_it_is_read(
+    tmp_path, opened, read_all, disk
+):
+    """It refuses before the disk is full, keeps every unread record, says what to do, and takes
+    the next one as soon as its reader has read, in the pages it has: the disk gets no emptier."""
+    producer = opened(EmbeddedProducer(tmp_path, "proxy-0"))
+    consumer = opened(EmbeddedConsumer(tmp_path))
+    for turn in range(3):
+        written = fill(producer)
+        assert written > 100, turn
+        assert disk.free_bytes >= 8 * 2**20
+        with pytest.raises(StreamFull, match="make room there, or let the reader catch up"):
+            producer.append([record(0)])
+        found = read_all(consumer, written)
+        assert [r.value[:8] for r in found] == [b"%08d" % n for n in range(written)]
+        consumer.commit({"proxy-0": found[-1].offset + 1})
+    producer.append([record(0)])
+    assert disk.least_bytes >= 8 * 2**20
+    assert producer.expired_unread == 0
+
+
+def test_every_worker_of_a_folder_has_its_reserve(tmp_path, opened, disk):
+    """What four have in their WALs is still to be written into their files."""
+    disk.size_bytes = 45 * 2**20
+    producers = [opened(EmbeddedProducer(tmp_path, worker)) for worker in "abcd"]
+    with suppress(StreamFull):
+        for n in range(10_000):
+            producers[n % 4].append([record(n)])
+    assert 0 < n < 9_999
+    for producer in producers:
+        producer._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    assert disk.free_bytes >= 8 * 2**20
+
+
+def test_a_disk_that_others_fill_is_seen_within_a_second_and_that_it_has_room_again_too(
+    tmp_path, opened, disk, swept_always
+):
+    producer = opened(EmbeddedProducer(tmp_path, "proxy-0"))
+    producer.append([record(0)])
+    disk.others_bytes = 30 * 2**20
+    with pytest.raises(StreamFull, match="the disk has 9 MiB left"):
+        producer.append([record(1)])
+    disk.others_bytes = 0
+    producer.append([record(2)])
+
+
+def test_a_damaged_file_of_offsets_stops_no_record_before_the_log_is_full(
+    tmp_path, opened, swept_always, disk
+):
+    """What is read cannot be known then, so nothing is given up; a full log says why."""
+    producer = opened(EmbeddedProducer(tmp_path, "proxy-0"))
+    (tmp_path / "collector.offsets.json").write_text("{")
+    producer.append([record(0)])
+    disk.others_bytes = 30 * 2**20
+    with pytest.raises(StreamUnavailable, match="not a file of offsets"):
+        producer.append([record(1)])
 
 
 def test_an_offset_is_never_used_again_when_the_folder_was_removed(tmp_path, opened, read_all):

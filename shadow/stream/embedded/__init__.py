@@ -8,7 +8,8 @@ Rules:
 2. A new file's offsets begin at the microsecond of its birth, and an old file goes on above what
    any group has committed: an offset never names two records, whatever was deleted or undone.
 3. What a group has not committed is unread. Its number is added to `expired_unread` in the
-   transaction that deletes it; a full log gives up read records only, then it refuses.
+   transaction that deletes it. What every group has committed is given up as the log goes on;
+   a log that is full of unread records, or whose disk is down to its reserve, refuses.
 """
 
 from shadow.stream.embedded.consumer import EmbeddedConsumer

@@ -1,7 +1,8 @@
 """What stands in an embedded log's folder beside the records: names, and how far groups have read.
 
 `WORKER.sqlite3` is a partition, `WORKER.writer.lock` its writer's place, `GROUP.offsets.json` what
-a group has committed, `GROUP.reader.lock` its reader's place.
+a group has committed, `GROUP.offsets.new` the spare for its next one, `GROUP.reader.lock` its
+reader's place.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from shadow.locks import PlaceTaken, lock
@@ -16,6 +18,7 @@ from shadow.stream import Partition, StreamUnavailable
 
 PARTITION_SUFFIX = ".sqlite3"
 _OFFSETS_SUFFIX = ".offsets.json"
+_BLOCK_BYTES = 4096
 
 
 def take_place(folder: Path, name: str, place: str) -> int:
@@ -53,14 +56,33 @@ def read_offsets(folder: Path, group: str) -> dict[Partition, int]:
 
 
 def write_offsets(folder: Path, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Replace the group's file in one step, on the disk before it is seen."""
+    """Replace the group's file in one step, on the disk before it is seen.
+
+    A disk without a byte left is no hindrance: the file that was replaced stays as the spare
+    (`GROUP.offsets.new`), and the next one is written over it, in the blocks that it has.
+    """
     target = folder / f"{group}{_OFFSETS_SUFFIX}"
-    fresh = target.with_suffix(".new")
-    with fresh.open("w", encoding="ascii") as file:
-        json.dump(offsets, file, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(target)
+    spare, old = target.with_suffix(".new"), target.with_suffix(".old")
+    text = json.dumps(offsets, sort_keys=True).encode("ascii")
+    padded = text.ljust((len(text) // _BLOCK_BYTES + 1) * _BLOCK_BYTES - 1) + b"\n"
+    old.unlink(missing_ok=True)
+    _overwrite(spare, padded)
+    with suppress(OSError):  # the first time there is none, and some file systems have no links
+        os.link(target, old)
+    spare.replace(target)
+    if old.exists():
+        old.replace(spare)
+    else:
+        _overwrite(spare, padded)
+
+
+def _overwrite(file: Path, content: bytes) -> None:
+    file.touch()
+    with file.open("r+b") as open_file:
+        open_file.write(content)
+        open_file.flush()
+        open_file.truncate()
+        os.fsync(open_file.fileno())
 
 
 def committed(folder: Path, partition: Partition) -> list[int]:

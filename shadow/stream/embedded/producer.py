@@ -7,23 +7,36 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import Path
 
-from shadow.stream import Message, StreamUnavailable
+from shadow.stream import Message, StreamFull, StreamUnavailable
 from shadow.stream.embedded.batches import pack
 from shadow.stream.embedded.folder import PARTITION_SUFFIX, committed, writer_place
-from shadow.stream.embedded.sqlite import PAGE_BYTES, is_full, open_writer, translated
+from shadow.stream.embedded.sqlite import (
+    free_bytes,
+    free_in_file_bytes,
+    is_full,
+    open_writer,
+    reserve_bytes,
+    translated,
+)
 
-SWEEP_SECONDS = 30.0
+SWEEP_SECONDS = 1.0
 SWEEP_BATCHES = 256
+SWEEP_BYTES = 2 * 2**20
+"""Few: what is deleted is overwritten, so it goes through the WAL."""
+ALLOWANCE_BYTES = 2 * 2**20
+"""What is written, at most, before the disk is asked again."""
+OLDEST_BATCHES = """
+SELECT first, max(1, count), at, max(1, length(packed)) FROM batches ORDER BY first LIMIT ?
+"""
 
 
 class EmbeddedProducer:
     """The one writer of a partition; see `shadow.stream.Producer`. For one thread.
 
-    `max_bytes` bounds the partition's files together (a batch more while it is being written);
-    `max_age` is in seconds.
+    `max_bytes` bounds the partition's files together (a batch more while it is being written), and
+    the disk's reserve (`sqlite.reserve_bytes`) is never written into; `max_age` is in seconds.
 
     Raises:
         StreamUnavailable: another process writes this partition, or the folder cannot be used.
@@ -36,6 +49,7 @@ class EmbeddedProducer:
         self._path = folder / f"{worker}{PARTITION_SUFFIX}"
         self._lock = writer_place(folder, worker)
         self._sweep_due = 0.0
+        self._allowance_bytes = 0
         try:
             with translated(self._path):
                 self._db = open_writer(self._path, max_bytes, time.time_ns() // 1000)
@@ -80,27 +94,46 @@ class EmbeddedProducer:
             raise StreamUnavailable(f"{self._path}: the file was replaced while it was in use")
 
     def _insert(self, packed: bytes, count: int) -> None:
+        needed_bytes = 2 * len(packed)  # once in the WAL, once in the file
+        if needed_bytes > self._allowance_bytes:
+            self._allowance_bytes = self._allowed(needed_bytes)
+        self._allowance_bytes -= needed_bytes
         row = (self._next, count, time.time_ns(), packed)
         try:
             self._db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
         except sqlite3.Error as error:
-            if not is_full(error) or not self._make_room(len(packed)):
+            if not is_full(error) or not self._make_room(needed_bytes):
                 raise
             self._db.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
         self._next += count
 
+    def _allowed(self, needed_bytes: int) -> int:
+        """How much may be written before the disk is asked again; at least what is needed now.
+
+        Raises:
+            StreamFull: the disk is down to its reserve, and the file has no free pages inside.
+        """
+        room_bytes = self._room_bytes()
+        if room_bytes < needed_bytes and self._make_room(needed_bytes):
+            room_bytes = self._room_bytes()
+        if room_bytes < needed_bytes:
+            raise StreamFull(
+                f"{self._path}: the disk has {free_bytes(self._folder) >> 20} MiB left and the "
+                f"log keeps {reserve_bytes(self._folder) >> 20} MiB free, to be able to recover; "
+                "make room there, or let the reader catch up"
+            )
+        return max(needed_bytes, min(room_bytes, ALLOWANCE_BYTES))
+
+    def _room_bytes(self) -> int:
+        """What may be written: on the disk above its reserve, or in the file's free pages."""
+        above_bytes = free_bytes(self._folder) - reserve_bytes(self._folder)
+        return max(above_bytes, free_in_file_bytes(self._db))
+
     def _make_room(self, needed_bytes: int) -> bool:
-        """Delete the oldest read batches, a sixteenth of the log or what is needed; False: none."""
-        limit_bytes = self._db.execute("PRAGMA max_page_count").fetchone()[0] * PAGE_BYTES
-        wanted_bytes = max(2 * needed_bytes, limit_bytes // 16)
-        read, upto, freed_bytes = self._read_upto(), 0, 0
-        rows = self._db.execute("SELECT first + count, length(packed) FROM batches ORDER BY first")
-        for end, size_bytes in rows:
-            if end > read or freed_bytes >= wanted_bytes:
-                break
-            upto, freed_bytes = end, freed_bytes + size_bytes
-        rows.close()
-        self._delete(upto, 0)
+        """Sweep until twice what is needed is free, or nothing is left to sweep; False: none."""
+        freed_bytes = 0
+        while freed_bytes < 2 * needed_bytes and (step_bytes := self._sweep()):
+            freed_bytes += step_bytes
         return freed_bytes > 0
 
     def _read_upto(self) -> int:
@@ -108,21 +141,32 @@ class EmbeddedProducer:
         return min(committed(self._folder, self._partition), default=0)
 
     def _sweep_now_and_then(self) -> None:
+        """One step an append while there is something, else a look a second, also at the disk."""
         now = time.monotonic()
-        if now >= self._sweep_due:
-            self._sweep_due = now if self._sweep() else now + SWEEP_SECONDS
+        if now < self._sweep_due:
+            return
+        self._sweep_due = now + SWEEP_SECONDS
+        self._allowance_bytes = 0
+        with suppress(StreamUnavailable):  # a damaged file of offsets: its reader says so, and a
+            if self._sweep():  # full log does; until then what comes can still be stored
+                self._sweep_due = now
 
-    def _sweep(self) -> bool:
-        """Delete a bounded step of what is older than `max_age`; whether there may be more."""
+    def _sweep(self) -> int:
+        """Delete a bounded step, from the log's beginning, of what every group has read or what is
+        older than `max_age`; how many bytes that were.
+        """
         oldest = time.time_ns() - int(self._max_age * 1e9)
-        query = "SELECT first, count, at FROM batches ORDER BY first LIMIT ?"
-        rows = self._db.execute(query, (SWEEP_BATCHES,)).fetchall()
-        expired = [row[:2] for row in takewhile(lambda row: row[2] < oldest, rows)]
-        if expired:
-            read = self._read_upto()
-            unread = sum(min(count, max(0, first + count - read)) for first, count in expired)
-            self._delete(sum(expired[-1]), unread)
-        return len(expired) == SWEEP_BATCHES
+        read, upto, unread, freed_bytes = self._read_upto(), 0, 0, 0
+        rows = self._db.execute(OLDEST_BATCHES, (SWEEP_BATCHES,))
+        for first, count, at, size_bytes in rows:
+            if (first + count > read and at >= oldest) or freed_bytes >= SWEEP_BYTES:
+                break
+            upto, freed_bytes = first + count, freed_bytes + size_bytes
+            unread += min(count, max(0, upto - read))
+        rows.close()
+        if upto:
+            self._delete(upto, unread)
+        return freed_bytes
 
     def _delete(self, upto: int, unread: int) -> None:
         """Delete all before `upto`; the unread's number and the next offset are kept with it."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from shadow.stream import StreamFull, StreamUnavailable
+from shadow.stream.embedded.folder import partitions
 
 PAGE_BYTES = 8192
 _WAL_BYTES = 8 * 2**20
 _BUSY_SECONDS = 5.0
-_SCARCE_BYTES = 16 * 2**20
+_SCARCE_BYTES = 8 * 2**20
 _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_TOOBIG})
 _SCHEMA = """
 CREATE TABLE batches (
@@ -34,6 +34,7 @@ def open_writer(path: Path, max_bytes: int, born_at: int) -> sqlite3.Connection:
     wal_bytes = min(_WAL_BYTES, max_bytes // 4)
     db = _connect(path)
     db.execute("PRAGMA synchronous = NORMAL")
+    db.execute("PRAGMA secure_delete = ON")  # what is deleted is gone from the disk too
     db.execute(f"PRAGMA wal_autocheckpoint = {max(1, wal_bytes // PAGE_BYTES)}")
     db.execute(f"PRAGMA journal_size_limit = {wal_bytes}")
     db.execute(f"PRAGMA max_page_count = {max(1, (max_bytes - wal_bytes) // PAGE_BYTES)}")
@@ -70,14 +71,33 @@ def is_full(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", None) in _FULL
 
 
+def free_bytes(folder: Path) -> int:
+    """What the folder's disk has left for who is not root."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def reserve_bytes(folder: Path) -> int:
+    """What the logs of a folder leave free on their disk, so that what frees pages can be written.
+
+    Each partition's WAL is still to be written into its file; some are for offsets and for others.
+    """
+    return _SCARCE_BYTES + _WAL_BYTES * max(1, len(partitions(folder)))
+
+
+def free_in_file_bytes(db: sqlite3.Connection) -> int:
+    """What can be written into pages that the file has and nothing uses."""
+    return int(db.execute("PRAGMA freelist_count").fetchone()[0]) * PAGE_BYTES
+
+
 def _room(path: Path) -> str:
     """Which of the two bounds it was, and the way out."""
     try:
-        free_bytes = shutil.disk_usage(path.parent).free
+        left_bytes = free_bytes(path.parent)
     except OSError:
         return ""
-    if free_bytes < _SCARCE_BYTES:
-        return f": the disk has {free_bytes >> 20} MiB left; make room there"
+    if left_bytes < _SCARCE_BYTES:
+        return f": the disk has {left_bytes >> 20} MiB left; make room there"
     return ": its bound is reached; is the reader running? raise the bound, or give it time"
 
 
