@@ -30,8 +30,12 @@ _NUMBER: Final = re.compile(
     rb"(?<![0-9.])[0-9]{2,11}(?![0-9])|(?<=[0-9])\.[0-9]+(?:[eE][+-]?[0-9]+)?"
 )
 """Numbers that make no difference to a shape: too long for an ordinal, too short for a card."""
-_ODD: Final = re.compile(rb"[^\s{}\[\]:,0-9.eE+\-truefalsn]|[0-9]{12}|[0-9]\.[0-9]+\.")
-"""What no scalar of JSON has, and numbers that may be a card's: looked through."""
+_ODD: Final = re.compile(
+    rb"[^\s{}\[\]:,0-9.eE+\-truefalsn]|[0-9]{12}|[0-9]\.[0-9]+\."
+    rb"|[0-9][\s+\-]+[0-9]|(?<![eE])\+"
+)
+"""What no scalar of JSON has, digits in groups among it, and numbers that may be a card's: looked
+through."""
 _FREE_ODD: Final = regex.compile(_ODD.pattern)
 _LONG_BYTES: Final = 4096
 _FRAMES: Final = 512

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote, unquote
 
+import regex
+
 from shadow.redaction.bodies import Bodies
 from shadow.redaction.breath import Pace
 from shadow.redaction.rules import TOKENS, Rules
@@ -20,6 +22,7 @@ MOST_BYTES: Final = 32 * 2**20
 MOST_SECONDS: Final = 2.0
 """Nor is more of the thread's time spent on one: 8 MiB take 0.5 s, dense numbers very long."""
 _KNOWN: Final = 4096
+_WIDE: Final = regex.compile(rb"(?:[ -~]\0{1,3}+){4}|(?:\0{1,3}+[ -~]){4}")
 _TOKEN_KEYS: Final = (b'"logprobs"', b'"token_ids"', b'_token_ids"', b'_logprobs"')
 _LOOKED_AT_BYTES: Final = 64 * 1024
 _LONGEST_KEY: Final = 12
@@ -92,7 +95,7 @@ class Redactor:
         """
         if not body:
             return body
-        if len(body) > MOST_BYTES:
+        if len(body) > MOST_BYTES or _is_wide(body):
             return None
         mine: Counts = Counter()
         self._pace.begin(MOST_SECONDS)
@@ -121,3 +124,10 @@ class Redactor:
         if self._tokens is None:
             self._tokens = Bodies(TOKENS, Strings(TOKENS, self._pace), self._pace)
         return self._tokens.become(body, content_type, counts, tail_bytes)
+
+
+def _is_wide(body: bytes) -> bool:
+    """UTF-16 or UTF-32, by its mark or by four of its letters: no rule reads it."""
+    if body[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return True
+    return b"\0" in body and _WIDE.search(body, concurrent=True) is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from shadow.redaction.detectors import builtin
-from shadow.redaction.detectors.search import Find, Span, found
+from shadow.redaction.detectors.search import Find, Span, found_within
 from shadow.redaction.paths import path_pattern
 from shadow.redaction.spelling import PLAIN, class_of, masked
 
@@ -124,6 +124,6 @@ def rules_of(said: Redaction) -> Rules:
 
 def _own(pattern: regex.Pattern[str]) -> Find:
     def find(text: str) -> Iterator[Span]:
-        return found(pattern, text, PATTERN_SECONDS)
+        return found_within(pattern, text, PATTERN_SECONDS)
 
     return find

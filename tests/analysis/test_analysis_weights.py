@@ -43,7 +43,7 @@ def test_one_pair_that_outweighs_all_decides_nothing(seed):
     found = judged(trees)
     assert found["verdict"] == "hold"
     assert found["metrics"]["tpot.mean"]["effective_blocks"] < 2
-    assert "worth 1.0 independent ones" in found["reason"]
+    assert "no more than 1.0 independent ones" in found["reason"]
     trees[77]["weight"] = 1.0
     assert judged(trees)["verdict"] == "promote"
 

@@ -19,7 +19,10 @@ from shadow.redaction.strings import Strings
 STRING = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+\\?)"?', re.DOTALL)
 LINE = re.compile(rb"([^\r\n]*)(\r\n|\r|\n|\Z)")
 FIELD = re.compile(rb"(?:\xef\xbb\xbf)?(data|event|id|retry|): ?")
-ODD = re.compile(rb"[^\s{}\[\]:,0-9.eE+\-truefalsn]|[0-9]{12}|[0-9]\.[0-9]+\.")
+ODD = re.compile(
+    rb"[^\s{}\[\]:,0-9.eE+\-truefalsn]|[0-9]{12}|[0-9]\.[0-9]+\."
+    rb"|[0-9][\s+\-]+[0-9]|(?<![eE])\+"
+)
 JSON_STARTS = (b"{", b"[", b'"')
 
 

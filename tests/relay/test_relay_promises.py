@@ -191,7 +191,7 @@ PROMISES: dict[str, list[str]] = {
     ],
     "A second signal ends at once": [
         "relay/app: test_a_second_signal_ends_at_once",
-        "supervise: test_a_second_signal_ends_at_once",
+        "supervise: test_a_second_signal_ends_at_once_and_says_that_it_cut",
     ],
     "With no stream running it is a matter of seconds": [
         f"{E}: test_drain_without_streams_is_quick",

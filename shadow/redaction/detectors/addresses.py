@@ -21,8 +21,8 @@ def emails(text: str) -> Iterator[Span]:
     """Addresses: a local part, @, a domain with a top level, or an address in brackets."""
     at = text.find("@")
     while at >= 0:
-        local = _LOCAL.search(text[max(at - 64, 0) : at])
-        domain = _DOMAIN.match(text, at) if local else None
+        local = _LOCAL.search(text[max(at - 64, 0) : at], concurrent=False)
+        domain = _DOMAIN.match(text, at, concurrent=False) if local else None
         if local and domain:
             yield at - len(local[0]), domain.end()
         at = text.find("@", domain.end() if domain else at + 1)
@@ -30,7 +30,7 @@ def emails(text: str) -> Iterator[Span]:
 
 def ips(text: str) -> Iterator[Span]:
     """Addresses of hosts, version 4 and 6."""
-    if text.count(".") >= 3 and DIGIT.search(text):
+    if text.count(".") >= 3 and DIGIT.search(text, concurrent=False):
         for start, end in found(_IPV4, text):
             if all(int(part) < 256 for part in text[start:end].split(".")):
                 yield start, end
@@ -42,7 +42,9 @@ def ips(text: str) -> Iterator[Span]:
 
 def _is_ipv6(text: str) -> bool:
     groups = [group for group in text.split(":") if group]
-    if not DIGIT.search(text) or (len(groups) < 3 and max(map(len, groups)) < 3 and text != "::1"):
+    if not DIGIT.search(text, concurrent=False) or (
+        len(groups) < 3 and max(map(len, groups)) < 3 and text != "::1"
+    ):
         return False  # std::cout, a::b
     try:
         ipaddress.IPv6Address(text)

@@ -37,12 +37,12 @@ def _is_card(number: str) -> bool:
 
 def ibans(text: str) -> Iterator[Span]:
     """International bank account numbers, grouped or not, by country, length and mod 97."""
-    if not DIGIT.search(text):
+    if not DIGIT.search(text, concurrent=False):
         return
     for digits, _ in found(_IBAN, text):
         start = digits - 2
         yield start, start
-        rest = _IBAN_REST.match(text, start)
+        rest = _IBAN_REST.match(text, start, concurrent=False)
         stops = [n + 1 for n in range(start, rest.end()) if text[n].isalnum()] if rest else []
         for stop in stops[14:34]:  # what follows may look like more of it
             number = _joined(text[start:stop]).upper()

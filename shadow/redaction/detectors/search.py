@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import AnyStr, Final
 
 import regex
 
@@ -16,14 +16,26 @@ Find = Callable[[str], Iterator[Span]]
 
 LONG_CHARACTERS: Final = 8192
 """From here on a search lets go of the lock; below, the hand-over costs more than the search."""
+NEAR_CHARACTERS: Final = 2048
+"""Nor does it after a match so near: who lets go of the lock and takes it back at once, again and
+again, starves a thread that waits for it, for 80 ms: each time that one is woken too late."""
+
+_AHEAD: Final = 1024
 
 DIGIT: Final = regex.compile(r"\d")
 DIGITS: Final = regex.compile(r"\d+")
 _MANY_DIGITS = regex.compile(r"\d(?:\D{0,3}\d){6}")
 
 
-def found(pattern: regex.Pattern[str], text: str, timeout: float | None = None) -> Iterator[Span]:
-    """Where the pattern matches, if only once.
+def found(pattern: regex.Pattern[str], text: str) -> Iterator[Span]:
+    """Where one of our own patterns matches, if only once."""
+    for match in matches(pattern, text):
+        if match.end() > match.start():
+            yield match.span()
+
+
+def found_within(pattern: regex.Pattern[str], text: str, timeout: float) -> Iterator[Span]:
+    """Where anybody's pattern matches; it never keeps the lock.
 
     Raises:
         TimeoutError: it took longer than `timeout` seconds.
@@ -33,9 +45,28 @@ def found(pattern: regex.Pattern[str], text: str, timeout: float | None = None) 
             yield match.span()
 
 
+def matches(pattern: regex.Pattern[AnyStr], text: AnyStr) -> Iterator[regex.Match[AnyStr]]:
+    """All of them, of a pattern that looks no further than `_AHEAD` beyond its match."""
+    at, size = 0, len(text)
+    near = size <= LONG_CHARACTERS
+    while at <= size:
+        match, stop = None, at + LONG_CHARACTERS
+        if near:
+            match = pattern.search(text, at, stop, concurrent=False)
+            if stop < size and match is not None and match.end() > stop - _AHEAD:
+                match = None  # what stands behind `stop` may say otherwise
+        if match is None and (stop < size or not near):
+            match = pattern.search(text, at, concurrent=True)
+        if match is None:
+            return
+        yield match
+        near = size <= LONG_CHARACTERS or match.end() - at < NEAR_CHARACTERS
+        at = max(match.end(), match.start() + 1)
+
+
 def groups(text: str, start: int, end: int) -> list[Span]:
     """The groups of digits between two places."""
-    return [match.span() for match in DIGITS.finditer(text, start, end)]
+    return [match.span() for match in DIGITS.finditer(text, start, end, concurrent=False)]
 
 
 def has_many_digits(text: str) -> bool:
