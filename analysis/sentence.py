@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from analysis import moments
 from analysis.bounds import Bounds
 from analysis.compare.sample import Sample
 from analysis.harm import side
@@ -86,7 +86,7 @@ def _capped(sample: Sample) -> str:
 
 def _outage(facts: Facts, outage: Outage) -> str:
     """Since when it is down."""
-    since = datetime.fromtimestamp(outage.begin_s, UTC).isoformat(timespec="seconds")
+    since = moments.shown(outage.begin_s * 10**9)
     lasted = f"{outage.blocks} blocks in a row ({_minutes(outage.seconds / 60)} at least)"
     return f"{facts.candidate} was down from {since} on, for {lasted}, as no outage that ends is"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+
+from analysis.moments import shown
 
 
 def finite(value: float | None) -> float | None:
@@ -13,4 +14,4 @@ def finite(value: float | None) -> float | None:
 
 def moment(seconds: int | None) -> str | None:
     """Seconds since 1970 in ISO 8601, UTC."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+    return None if seconds is None else shown(seconds * 10**9)

@@ -12,9 +12,8 @@ import sys
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Literal
 
-import orjson
-
 from shadow.body.names import ANYWHERE, stateful_path
+from shadow.body.parsed import tree
 from shadow.relay.fields import CHUNKED
 from shadow.relay.framing import request_framing
 from shadow.target import path_of
@@ -92,11 +91,8 @@ def stateful(head: RequestHead, sent: bytes) -> bool:
 
 def _says_not_to_store(body: bytes) -> bool:
     """By its own member, of which there is no other: not by one of an object within it."""
-    try:
-        tree = orjson.loads(body)
-    except ValueError:
-        return False
-    return tree.__class__ is dict and tree.get("store") is False and body.count(b'"store"') == 1
+    said = tree(body)
+    return said is not None and said.get("store") is False and body.count(b'"store"') == 1
 
 
 def _unframed(length: int, body: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import AnyStr, Final
 
 import regex
@@ -29,9 +29,7 @@ _MANY_DIGITS = regex.compile(r"\d(?:\D{0,3}\d){6}")
 
 def found(pattern: regex.Pattern[str], text: str) -> Iterator[Span]:
     """Where one of our own patterns matches, if only once."""
-    for match in matches(pattern, text):
-        if match.end() > match.start():
-            yield match.span()
+    return _spans(matches(pattern, text))
 
 
 def found_within(pattern: regex.Pattern[str], text: str, timeout: float) -> Iterator[Span]:
@@ -40,7 +38,11 @@ def found_within(pattern: regex.Pattern[str], text: str, timeout: float) -> Iter
     Raises:
         TimeoutError: it took longer than `timeout` seconds.
     """
-    for match in pattern.finditer(text, concurrent=_is_long(text), timeout=timeout):
+    return _spans(pattern.finditer(text, concurrent=_is_long(text), timeout=timeout))
+
+
+def _spans(all_matches: Iterable[regex.Match[str]]) -> Iterator[Span]:
+    for match in all_matches:
         if match.end() > match.start():
             yield match.span()
 
