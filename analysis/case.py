@@ -64,6 +64,9 @@ class Evidence:
         against_primary: the same against the primary.
         test_bed: the control against the primary; empty without a control.
         coverage: share of sampled requests whose outcome is known on both sides; None: unknown.
+        control_coverage: the control's own, against the primary: pairs that lack its answer are not
+            judged against it; None: unknown, or no control judges.
+        control_gaps: what keeps that from 1, by reason.
         attempt: the how-manieth comparison of this build; n has alpha·6/(π²n²).
         span_s: seconds between the first and the last judged arrival.
         rejected: the reason of an earlier reject of this comparison; a reject stays.
@@ -88,6 +91,8 @@ class Evidence:
     against_primary: Mapping[str, Sample] = field(default_factory=dict)
     test_bed: Mapping[str, Sample] = field(default_factory=dict)
     coverage: float | None = None
+    control_coverage: float | None = None
+    control_gaps: Mapping[str, int] = field(default_factory=dict)
     attempt: int = 1
     span_s: float = 0.0
     rejected: str | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.accounting import NEVER_WHOLE, NO_GAP, Account, coverage
 from analysis.case import Counted
-from analysis.comparison import Start
+from analysis.comparison import Start, started
 from analysis.queries import sql
 from analysis.settings import Settings
 from analysis.windows import PRIMARY
@@ -18,12 +18,23 @@ if TYPE_CHECKING:
 
 
 def counted_pairs(
-    client: Client, settings: Settings, candidate: str, account: Account, start: Start | None
+    client: Client,
+    settings: Settings,
+    candidate: str,
+    account: Account,
+    start: Start | None,
+    *,
+    controls: bool = False,
 ) -> tuple[Counted, float | None]:
-    """Pairs since the comparison's start, and their coverage."""
+    """Pairs since the comparison's start, and their coverage.
+
+    `controls`: the arm is the control, whose greedy probes are no pairs with the primary.
+    """
     scope = settings.scope(candidate)
     totals = _totals(client, settings, candidate, PRIMARY)
     held, judged, excluded, undefined, first_s, until_s, windows, probes, unprobed, *span = totals
+    if controls and windows:
+        held -= _probes_held(client, settings, candidate, first_s, until_s)
     ((late,),) = client.query(sql("late"), parameters=scope).result_rows
     dropped = max(account.dropped_total - (start.dropped if start else 0), 0)
     dropped_by = _since(account.dropped, start.dropped_by if start else {})
@@ -51,6 +62,35 @@ def counted_pairs(
     )
     outside = sum(excluded.get(reason, 0) + unprobed.get(reason, 0) for reason in NO_GAP)
     return counted, coverage(judged + probes, held, dropped - never_whole, lost, outside)
+
+
+def control_coverage(
+    client: Client, settings: Settings, accounts: Mapping[str, Account]
+) -> tuple[float | None, Mapping[str, int]]:
+    """The control's own coverage against the primary, and what keeps it from 1.
+
+    A request that the control was to answer and did not is judged for nobody: were it left out
+    quietly, a control that drops what comes in busy hours would hide what a candidate does there.
+    """
+    name = settings.control
+    if name is None:
+        return None, {}
+    start = dict(started(client, settings, name)).get(settings.comparisons[name])
+    account = accounts.get(name, Account())
+    counted, share = counted_pairs(client, settings, name, account, start, controls=True)
+    return share, counted.gaps
+
+
+def _probes_held(client: Client, settings: Settings, arm: str, from_s: int, until_s: int) -> int:
+    """Greedy probes of an arm in these windows (seconds since 1970)."""
+    scope = {
+        "experiment": settings.experiment,
+        "config_hash": settings.config_hash,
+        "arm": arm,
+        "from_ns": from_s * 10**9,
+        "until_ns": until_s * 10**9,
+    }
+    return int(client.query(sql("probes_held"), parameters=scope).result_rows[0][0])
 
 
 def _totals(client: Client, settings: Settings, candidate: str, reference: str) -> Sequence[Any]:

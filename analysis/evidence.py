@@ -15,7 +15,7 @@ import numpy as np
 from analysis.compare.sample import Floats, Sample, Windows
 from analysis.compare.times import quantile_log_ratio
 from analysis.cuts import Cut, cut, sums
-from analysis.metrics import split
+from analysis.metrics import is_listed, split
 from analysis.policy import Blocks
 from analysis.queries import sql
 from analysis.statistics.quantile import BIN, Histogram, log_quantile
@@ -44,7 +44,7 @@ class Contrast:
 def samples(
     client: Client, contrast: Contrast, names: Iterable[str], blocks: Blocks
 ) -> dict[str, Sample]:
-    """METRIC.STATISTIC -> its sample; what fills no block is absent.
+    """METRIC.STATISTIC -> its sample; what fills no block is absent, and so is one's own metric.
 
     Args:
         client: of the store.
@@ -55,7 +55,7 @@ def samples(
     Raises:
         Rewritten: a window changed meanwhile.
     """
-    wanted = list(names)
+    wanted = [name for name in names if is_listed(name)]
     figures = _figures(client, contrast, sorted({split(name)[0].name for name in wanted}))
     filled = {name: cut(name, figures, blocks) for name in wanted}
     cuts = {name: one for name, one in filled.items() if one is not None}

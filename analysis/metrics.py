@@ -63,6 +63,11 @@ def split(name: str) -> tuple[Metric, str]:
     return metric, statistic
 
 
+def is_listed(name: str) -> bool:
+    """Whether a METRIC.STATISTIC is of the list's metrics, not one's own."""
+    return name.rpartition(".")[0] in metrics()
+
+
 def quantile_of(statistic: str) -> float | None:
     """`p95` -> 0.95; None for a statistic that is no quantile."""
     return int(statistic[1:]) / 100 if statistic[1:].isdigit() else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from analysis.bounds import Bounds, bounds
@@ -24,6 +24,7 @@ SAME_LOAD = 0.1
 """Two arms' loads are the same load if they differ by no more than this."""
 MOST_GAPS = 3
 """So many reasons of a low coverage are named, the largest."""
+THE_CONTROLS = "the control's coverage"
 NO_COVERAGE = (
     "coverage is unknown: nothing says how many pairs there should be, so the policy's `coverage` "
     "could not be applied; the verdict is about the pairs that are there, and not about others"
@@ -44,14 +45,22 @@ NO_SAME_CACHE = (
 
 def preconditions(policy: Policy, evidence: Evidence) -> tuple[str, ...]:
     """What holds a promotion, and a reject for latency or quality; one line each."""
-    broken = []
-    if evidence.coverage is not None and evidence.coverage < policy.coverage:
-        short = f"coverage is {evidence.coverage:.1%}, below {policy.coverage:.0%}"
-        broken.append(f"{short}{_gaps(evidence.counted.gaps)}")
+    broken = [
+        *_covered(policy, "coverage", evidence.coverage, evidence.counted.gaps),
+        *_covered(policy, THE_CONTROLS, evidence.control_coverage, evidence.control_gaps),
+    ]
     broken += _tap(policy, evidence.tap, evidence.tapped)
     broken += _biased(policy, evidence)
     broken += _loads(evidence)
     return tuple(broken)
+
+
+def _covered(
+    policy: Policy, whose: str, share: float | None, gaps: Mapping[str, int]
+) -> Iterator[str]:
+    """Low coverage is never a pass, of either side: what is missing may be what is bad."""
+    if share is not None and share < policy.coverage:
+        yield f"{whose} is {share:.1%}, below {policy.coverage:.0%}{_gaps(gaps)}"
 
 
 def _gaps(gaps: Mapping[str, int]) -> str:

@@ -13,13 +13,15 @@ from analysis.case import Counted, Evidence
 from analysis.compare.sample import Sample
 from analysis.comparison import Start, started
 from analysis.copies import PROBED, notes, of_probes, unprobed
-from analysis.counted import counted_pairs, loads
+from analysis.counted import control_coverage, counted_pairs, loads
 from analysis.evidence import Contrast, samples
 from analysis.judge import Judgement, judge
+from analysis.metrics import is_listed
 from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
 from analysis.pair_file.samples import PRIMARY as PRIMARY_SIDE
 from analysis.recent import recent
+from analysis.rejects import still_rejected
 from analysis.report.candidate_part import candidate_part
 from analysis.segments import explored
 from analysis.settings import Settings
@@ -27,7 +29,7 @@ from analysis.silence import silent
 from analysis.standstill import eaten, stood_still
 from analysis.waivers import active
 from analysis.windows import PRIMARY
-from analysis.written import Written, still_rejected
+from analysis.written import Written
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -46,6 +48,7 @@ REPORTED = (
     "mismatch.rate",
 )
 """Read in every report, gated or not."""
+OWN = "one's own metric: `shadow judge` reads it from a file of pairs, no stored answer has it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,11 @@ def judge_now(
     start = dict(starts).get(settings.comparisons[candidate])
     account = accounts.get(candidate, Account())
     counted, share = counted_pairs(client, settings, candidate, account, start)
+    controls, control_gaps = control_coverage(client, settings, accounts)
     reference = settings.control or PRIMARY
     judged_by = _samples(client, settings, candidate, reference)
     waived = active(client, settings.experiment, candidate, now_ns)
+    earlier = still_rejected(client, settings, candidate, last, waived)
     seen_s = float((counted.until_s or 0) - (counted.from_s or 0))
     evidence = Evidence(
         candidate=candidate,
@@ -95,14 +100,17 @@ def judge_now(
         else _samples(client, settings, candidate, PRIMARY),
         test_bed=_samples(client, settings, settings.control, PRIMARY) if settings.control else {},
         coverage=share,
+        control_coverage=controls,
+        control_gaps=control_gaps,
         attempt=start.attempt if start else 1,
         span_s=counted.judged_span_s,
-        rejected=still_rejected(last, waived),
+        rejected=earlier.reason if earlier is not None else None,
         waived={name: one for name, one in waived.items() if name in settings.policy.metrics},
         loads=loads(settings, candidate, accounts, counted.sampled / seen_s if seen_s else 0.0),
         by_replica={candidate, reference} <= settings.replicas.keys(),
         incomparable=_incomparable(settings, counted)
-        | unprobed(list(settings.policy.metrics), counted),
+        | unprobed(list(settings.policy.metrics), counted)
+        | {name: OWN for name in settings.policy.metrics if not is_listed(name)},
         changed=_changed(starts, settings.comparisons[candidate]),
         counted=counted,
         notes=(
@@ -110,7 +118,7 @@ def judge_now(
             *stood_still(account),
             *eaten(account, counted),
         ),
-        rejected_ns=(last.rejected_ns if last is not None else None) or now_ns,
+        rejected_ns=earlier.since_ns if earlier is not None else now_ns,
         silent=silent(client, settings, candidate, counted),
     )
     reported = (*REPORTED, *PROBED) if counted.probes else REPORTED

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from analysis.moments import instant, shown
 from analysis.queries import sql
 from analysis.settings import Settings
-from analysis.waivers import Waiver
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -35,6 +34,14 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """An earlier reject: why, and since when (UTC, ns)."""
+
+    reason: str
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """The newest verdict that was written about one comparison."""
 
@@ -44,11 +51,8 @@ class Written:
     at_ns: int
     """What orders verdicts: when it was judged, or just after the one before where a clock that
     was set back says something earlier."""
-    rejected: str | None
-    rejected_ns: int | None = None
-    """When it was rejected first (UTC, ns)."""
-    rejected_by: frozenset[str] = frozenset()
-    """The metrics that the first reject was for."""
+    rejected: Rejected | None
+    """The comparison's first."""
     judged_ns: int = 0
     """When it was judged, by the clock of that moment (UTC, ns)."""
 
@@ -58,35 +62,18 @@ def written(client: Client, settings: Settings, candidate: str) -> Written | Non
     rows = client.query(sql("last_verdict"), parameters=settings.scope(candidate)).result_rows
     if not rows:
         return None
-    verdict, reason, part, at_ns, rejected, rejected_part, rejected_ns = rows[0]
-    by = _failed(json.loads(rejected_part)) if rejected else frozenset[str]()
-    since_ns = rejected_ns if rejected else None
+    verdict, reason, part, at_ns, why, since_ns = rows[0]
+    rejected = Rejected(why, since_ns) if why else None
     tree = json.loads(part)
     judged_ns = judged_at_ns(tree, at_ns)
     tree.pop(JUDGED_AT, None)
-    return Written(verdict, reason, tree, at_ns, rejected or None, since_ns, by, judged_ns)
+    return Written(verdict, reason, tree, at_ns, rejected, judged_ns)
 
 
 def judged_at_ns(part: Mapping[str, Any], at_ns: int) -> int:
     """When a written part was judged (UTC, ns); `at_ns` where it does not say so."""
     said = part.get(JUDGED_AT)
     return at_ns if said is None else int(datetime.fromisoformat(said).timestamp()) * 10**9
-
-
-def _failed(part: Mapping[str, Any]) -> frozenset[str]:
-    """The critical metrics that fail in a written verdict."""
-    return frozenset(
-        name
-        for name, figures in part["metrics"].items()
-        if figures["state"] == "fail" and figures["critical"]
-    )
-
-
-def still_rejected(last: Written | None, waived: Mapping[str, Waiver]) -> str | None:
-    """The reason of an earlier reject; none where all that it was for is waived now."""
-    if last is None or last.rejected is None:
-        return None
-    return None if last.rejected_by and last.rejected_by <= waived.keys() else last.rejected
 
 
 def write(

@@ -16,18 +16,25 @@ from hashlib import blake2b
 from collector.completion import Choice, Completion, ToolCall
 from collector.json_text import Unreadable, loads, said
 
+_NO_TEXT = frozenset({"openai_embeddings"})
 _SHORT = 256  # characters
 _BETWEEN = "\x1e"  # between choices and their parts, so that no text can imitate a border
 
 
 def comparable(completion: Completion) -> str | None:
-    """The text to compare; null where the answer is not complete, not whole, or has none."""
+    """The text to compare; null where the answer is not complete, not whole, or no text.
+
+    That nothing was said is a text too: an engine that ends some answers before their first word
+    differs from one that does not.
+    """
     if completion.outcome != "complete" or not completion.text_whole:
+        return None
+    if completion.dialect in _NO_TEXT:
         return None
     parts = [part for choice in completion.choices for part in _parts(choice)]
     if not parts:
         parts = [text for choice in completion.choices if (text := normal(choice.reasoning))]
-    return _BETWEEN.join(parts) or None
+    return _BETWEEN.join(parts)
 
 
 def text_hash(text: str) -> int:

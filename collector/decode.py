@@ -8,7 +8,7 @@ from collector.completion import Answer, Completion, Fault, read
 from collector.completion.dialects import dialect_of
 from collector.json_text import clean
 from collector.measures import Measures, measure
-from collector.names import misnamed
+from collector.names import misfigured, misnamed
 from collector.rows import (
     READ,
     Row,
@@ -36,12 +36,23 @@ def rows_of(
     tokenizers, by arm.
 
     Raises:
-        MalformedRecord: it is no record, or one with names that no proxy gives. Whatever its
-            answer holds, a record has its rows.
+        MalformedRecord: it is no record, or one with names or figures that no proxy gives.
+            Whatever its answer holds, a record has its rows.
     """
     record = _decoded(value)
     if said := misnamed(record):
         raise MalformedRecord(f"record: {said}")
+    try:
+        return _rows(record, capture, count_tokens)
+    except MalformedRecord:
+        raise
+    except Exception as error:  # noqa: BLE001 - a time of 400 digits, and what nobody thought of
+        raise MalformedRecord(f"record: {clean(str(error))[:_MOST_WHY]}") from None
+
+
+def _rows(
+    record: Accounting | Exchange, capture: str, count_tokens: Mapping[str, CountTokens]
+) -> Rows:
     if isinstance(record, Accounting):
         return {"accounting": accounting_rows(record), "workers": [worker_row(record)]}
     if record.measures is not None:
@@ -65,9 +76,10 @@ def _decoded(value: bytes) -> Accounting | Exchange:
 
 def measured_row(exchange: Exchange) -> Row:
     """The row of `exchanges` of a record that holds figures; see `measured`."""
-    told = exchange.measures or {}
-    row = exchange_row(exchange, *read_answer(exchange, None))
-    return row | {name: told.get(name, row[name]) for name in READ}
+    told = {name: value for name, value in (exchange.measures or {}).items() if name in READ}
+    if said := misfigured(told):
+        raise MalformedRecord(f"record: measures.{said}")
+    return exchange_row(exchange, *read_answer(exchange, None)) | told
 
 
 def read_answer(

@@ -1,4 +1,4 @@
-"""Whether a record's names are such as a proxy gives. Pure.
+"""Whether a record's names, and the figures in it, are such as a proxy gives. Pure.
 
 Whoever can write to the stream can write any name into a record, and reports and dashboards show
 names as they are stored: one that no configuration could hold makes the record a bad value.
@@ -6,11 +6,12 @@ names as they are stored: one that no configuration could hold makes the record 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from shadow.exchange import Accounting, Exchange
 
@@ -27,6 +28,20 @@ def misnamed(record: Exchange | Accounting) -> str | None:
     for field, value, pattern in _names(record):
         if not pattern.fullmatch(value):
             return f"{field}: {_shown(value)} is not a name that a proxy gives"
+    return None
+
+
+def misfigured(told: Mapping[str, object]) -> str | None:
+    """The first figure that no answer has, as one short line; None: all may be.
+
+    NaN and infinite figures would make every sum over them unknown, and a share's are 0 and 1. A
+    time may be negative: an answer can come before its request was sent whole.
+    """
+    for field, value in told.items():
+        if isinstance(value, int | float) and not -math.inf < value < math.inf:
+            return f"{field}: {value} is no figure of an answer"
+        if field == "failure" and value not in (None, 0, 1):
+            return f"{field}: {_shown(str(value))} is neither 0 nor 1"
     return None
 
 

@@ -12,7 +12,7 @@ from collector.completion import Choice, Completion
 from collector.measures import Measures, failure_of, finish_reason_of
 from shadow.exchange import Accounting, Exchange
 
-DECODER_VERSION = 4
+DECODER_VERSION = 5
 """Raised when reading changes: a better decoder's row replaces an older one's."""
 
 Row = dict[str, Any]

@@ -5,7 +5,6 @@ SELECT
     argMax(report, at) AS last_report,
     toUnixTimestamp64Nano(max(at)) AS last_ns,
     argMinIf(reason, at, verdict = 'reject') AS rejected,
-    argMinIf(report, at, verdict = 'reject') AS rejected_report,
     toUnixTimestamp64Nano(minIf(at, verdict = 'reject')) AS rejected_ns
 FROM verdicts
 WHERE experiment = {experiment:String}

@@ -32,6 +32,8 @@ WITH
     -- earlier turns hold the primary's tokens, and its cache is warm: without a control its time to
     -- the first token compares with nobody's
     ifNull({control:String} = '' AND both_answered AND p.turns > 2, false) AS warm_cache,
+    -- where nobody said anything that is read, equal texts tell nothing
+    ifNull(p.text_chars = 0 AND a.text_chars = 0 AND (NOT by_control OR c.text_chars = 0), false) AS no_words,
     if(by_control, [a.outcome, p.outcome, c.outcome], [a.outcome, p.outcome]) AS outcomes,
     if(by_control, [a.transport, p.transport, c.transport], [a.transport, p.transport]) AS transports,
     answers AS
@@ -46,7 +48,7 @@ WITH
         if(failed OR finish_reason = '', NULL, finish_reason IN ('length', 'max_tokens', 'max_output_tokens')) AS cut,
         ifNull(e2e_ms, 0) AS took_ms,
         client_wait_ms > 0.01 * e2e_ms AS held_back,
-        if(failed, NULL, text_hash) AS text_hash, text_key,
+        if(failed, NULL, text_hash) AS text_hash, text_key, text_chars,
         if(failed, inf, ttft_any_ms) AS ttft_any,
         if(failed, inf, ttft_content_ms) AS ttft_content,
         if(failed, inf, ttft_answer_ms) AS ttft_answer,
@@ -117,7 +119,7 @@ SELECT
     a.failure,
     if(by_control, c.failure, p.failure) AS other_failure,
     -- both sides against the primary's text; hashes under two secrets say nothing of each other
-    if(a.text_key = p.text_key, a.text_hash != p.text_hash, NULL),
+    if(a.text_key = p.text_key AND NOT no_words, a.text_hash != p.text_hash, NULL),
     if(by_control, if(c.text_key = p.text_key, c.text_hash != p.text_hash, NULL), p.text_hash != p.text_hash),
     {version:UInt64},
     a.server_queue, if(by_control, c.server_queue, p.server_queue),

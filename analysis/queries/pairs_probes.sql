@@ -15,7 +15,7 @@ WITH
 (
     SELECT
         arm, pair_id, replica, probe, arrived_at, weight, model, path, streamed, prompt_tokens,
-        cached_tokens, outcome, transport, failure, mirroring, token_source, text_key,
+        cached_tokens, outcome, transport, failure, mirroring, token_source, text_key, text_chars,
         ifNull(failure, 1) = 1 AS failed,
         if(failed, NULL, output_tokens) AS output_tokens,
         if(failed, NULL, text_hash) AS text_hash,
@@ -57,7 +57,7 @@ SELECT
     a.cached_tokens,
     a.failure,
     c.failure,
-    if(a.text_key = c.text_key, a.text_hash != c.text_hash, NULL),
+    if(a.text_key = c.text_key AND NOT ifNull(a.text_chars = 0 AND c.text_chars = 0, false), a.text_hash != c.text_hash, NULL),
     c.text_hash != c.text_hash,
     a.cut,
     c.cut,

@@ -170,3 +170,51 @@ def test_what_the_pairs_of_a_metric_count(world):
     pairs = {name: part["metrics"][name]["pairs"] for name in ("failure.rate", "tpot.mean")}
     assert pairs == {"failure.rate": 246, "tpot.mean": 242}
     assert "pairs" in found["definitions"]
+
+
+def test_what_the_control_lacks_is_a_gap_too(world):
+    """Where the control drops what comes in every second second, a candidate that is bad in those
+    alone is not promoted on the others: its coverage is whole, the control's is not."""
+    settings = world.settings(policy=RULES)
+    for second in range(0, 120, 2):
+        both = {"fp8": {}, "control": {}}
+        world.traffic(1, 22, both, seed=second + 1, first=second)
+        world.traffic(1, 22, {"fp8": {"tpot": 1.5}}, seed=second + 2, first=second + 1)
+    for arm in ("primary", "fp8", "control"):
+        world.count(121, arm, "sampled", 2640)
+    world.count(121, "control", "dropped", 1320, reason="concurrency")
+    part = judged(world, settings, 121)["candidates"]["fp8"]
+    assert part["coverage"] == 1.0
+    assert part["metrics"]["tpot.mean"]["state"] == "pass"  # of what the control answered
+    assert part["verdict"] == "hold"
+    assert part["reason"] == "the control's coverage is 50.0%, below 95%: concurrency 1,320"
+
+
+def test_a_metric_of_ones_own_holds_where_no_answer_has_it(world):
+    """It belongs to files of pairs; a policy for both ends no look, and is no pass without data."""
+    own = {"score.mean": {"margin": "5%", "direction": "higher", "family": "quality"}}
+    rules = {**POLICY, "metrics": {"tpot.mean": {"margin": "5%"}, **own}}
+    settings = world.settings(control=None, policy=rules)
+    world.traffic(60, 22, {"fp8": {}})
+    part = judged(world, settings, 61)["candidates"]["fp8"]
+    assert part["verdict"] == "hold"
+    assert part["reason"].startswith("undecided: score.mean (one's own metric: `shadow judge`")
+    assert part["metrics"]["tpot.mean"]["state"] == "pass"
+
+
+@pytest.mark.parametrize("control", [None, "control"])
+def test_an_answer_without_a_word_differs_and_none_on_all_sides_tells_nothing(world, control):
+    """A quarter of the candidate's answers are empty where the others spoke; of another quarter
+    nobody said a word, of one more the control alone did: that is its mismatch."""
+    rules = {**POLICY, "metrics": {"mismatch.rate": {"margin": "2pp"}}}
+    settings = world.settings(control=control, policy=rules)
+    said, nothing = {"text_hash": 1, "text_chars": 5}, {"text_hash": 9, "text_chars": 0}
+    speak = [(said, said, said), (said, nothing, said), (nothing, nothing, nothing)]
+    for i in range(1200):
+        sides = (*speak, (nothing, nothing, said))[i % 4]
+        for arm, facts in zip(("primary", "fp8", "control"), sides, strict=True):
+            world.exchange(i / 20, f"p{i}", arm, **facts)
+    metric = judged(world, settings, 61)["candidates"]["fp8"]["metrics"]["mismatch.rate"]
+    compared = 900 if control else 600  # without a control nobody speaks in half of them
+    assert (metric["pairs"], metric["candidate"]) == (compared, pytest.approx(300 / compared))
+    assert metric["control"] == (pytest.approx(1 / 3) if control else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +13,12 @@ from analysis.answers import report, stored, waive
 from analysis.counted import loads
 from analysis.gate import gate
 from analysis.look import Memory, look
+from analysis.moments import shown
+from analysis.queries import sql
+from analysis.rejects import standing
 from analysis.report import markdown
 from analysis.waivers import Waiver, active, expired
+from analysis.written import Rejected, write, written
 
 from .world import POLICY, T0
 
@@ -134,3 +139,59 @@ def test_earlier_turns_are_not_comparable_without_a_control(world, control, unde
     why = part["metrics"]["ttft_any.p50"]["reason"]
     assert ("not comparable without a control: 60 requests" in why) == undefined
     assert (part["metrics"]["ttft_any.p50"]["pairs"] == 0) == undefined
+
+
+@pytest.mark.parametrize("kept", ["tpot.mean", None])
+def test_a_waiver_of_the_first_reject_lifts_no_later_one(world, rejected, kept):
+    """What failed for the first time later is no less rejected, whether the first reject stood then
+    or was waived: it stays when both are back within their margins."""
+    since_ns = later_reject(world, rejected, "mismatch.rate", also=kept)
+    judged = waive(world.client, rejected, "fp8", waiver("tpot.mean", 3600))
+    assert judged.judgement.verdict == "reject"
+    assert judged.judgement.reason == f"when it was rejected ({shown(since_ns)}): it differed"
+    assert judged.part["rejected_since"] == shown(since_ns)
+    both = waive(world.client, rejected, "fp8", waiver("mismatch.rate", 3600)).judgement
+    assert (both.verdict, "what the policy gates is waived" in both.reason) == ("hold", True)
+
+
+def later_reject(world, settings, name: str, also: str | None) -> int:
+    """As a look would have written it when `name` was beyond its margin: at which instant."""
+    now_ns = time.time_ns()
+    last = written(world.client, settings, "fp8")
+    metrics = {
+        one: {**figures, "state": "fail" if one in {name, also} else "pass"}
+        for one, figures in last.part["metrics"].items()
+    }
+    metrics[name]["sentence"] = "it differed"
+    judged = SimpleNamespace(
+        judgement=SimpleNamespace(verdict="reject", reason="when it was rejected: slow tokens"),
+        part={**last.part, "metrics": metrics},
+    )
+    write(world.client, settings, "fp8", judged, now_ns)
+    return now_ns
+
+
+def test_where_a_precondition_was_broken_failures_alone_were_rejected(world, rejected):
+    """Latency that lay beyond its margin meanwhile was held: it is no reject of its own."""
+    rows = [
+        (["failure.rate"], "failures", "{}", 5),
+        ([], "when it was rejected: failures", "{}", 6),
+    ]
+    assert standing(rows, {"failure.rate"}) is None
+    assert standing(rows, {"tpot.mean"}) == Rejected("failures", 5)
+    assert standing([([], "of an older version", "{}", 5)], {"tpot.mean"}).since_ns == 5
+    found = world.client.query(sql("rejects"), parameters=rejected.scope("fp8")).result_rows
+    assert [failed for failed, *_ in found] == [["tpot.mean"]]
+    last = written(world.client, rejected, "fp8")
+    metrics = {
+        "failure.rate": {"state": "fail", "critical": True},
+        "mismatch.rate": {"state": "fail", "critical": True},
+        "tpot.mean": {"state": "fail", "critical": False},
+    }
+    judged = SimpleNamespace(
+        judgement=SimpleNamespace(verdict="reject", reason="failures"),
+        part={**last.part, "metrics": metrics, "preconditions": ["coverage is low"]},
+    )
+    write(world.client, rejected, "fp8", judged, time.time_ns())
+    found = world.client.query(sql("rejects"), parameters=rejected.scope("fp8")).result_rows
+    assert [failed for failed, *_ in found] == [["tpot.mean"], ["failure.rate"]]

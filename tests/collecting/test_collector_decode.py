@@ -50,3 +50,31 @@ def test_a_mistake_of_ours_costs_one_answer(monkeypatch):
     monkeypatch.setattr(decode, "completion_of", broken)
     row = rows_of(GOOD, "text")["exchanges"][0]
     assert (row["outcome"], row["error"]) == ("truncated_capture", "decoder: ZeroDivisionError: oh")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_wait_ns": 10**400},
+        {"marks": [(10**400, 1)]},
+        {"marks": [], "sent_ns": 1, "end_ns": 10**400},
+        {"client_wait_ns": 10**400, "measures": {"failure": 0}},
+    ],
+)
+def test_a_number_beyond_all_columns_is_a_bad_value(changes):
+    """Else the collector would end at it, and end at it again after each start."""
+    with pytest.raises(MalformedRecord, match="too large"):
+        rows_of(encode(exchange(body=b"data: [DONE]\n\n").model_copy(update=changes)), "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [("tpot_ms", "NaN"), ("ttft_any_ms", "1e999"), ("failure", 7)],
+)
+def test_figures_that_no_answer_has_are_a_bad_value(name, figure):
+    """One NaN in a window would leave its metric without an estimate for ever."""
+    good = encode(exchange(measures={name: 0, "events": 3, "later": -1}))
+    assert rows_of(good, "measures")["exchanges"][0][name] == 0
+    bad = good.replace(f'"{name}":0'.encode(), f'"{name}":{figure}'.encode())
+    with pytest.raises(MalformedRecord, match=f"measures.{name}"):
+        rows_of(bad, "measures")
