@@ -30,8 +30,8 @@ lint: install ## ruff, mypy, hadolint
 format: install ## let ruff write the formatting
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-test: install ## the fast tests
-	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+test: install ## the fast tests, on every core
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST_ARGS)
 
 fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (300) each
 	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz
@@ -40,7 +40,7 @@ soak: install ## every fault of an arm at full length, then all at once for MINU
 	@SHADOW_SOAK=1 SHADOW_SOAK_MINUTES=$(or $(MINUTES),10) $(BIN)/python -m pytest -q -s tests/faults
 
 bench: install ## measure; writes bench/results/*.json and docs/benchmarks.md
-	@$(BIN)/python tests/kafka/with_broker.py $(BIN)/python -m bench
+	@$(BIN)/python tests/kafka/with_broker.py --or-without $(BIN)/python -m bench
 
 calibrate: install ## simulate traffic whose truth is known; writes docs/calibration.md
 	@$(BIN)/python -m bench.calibration
