@@ -257,7 +257,8 @@ def decode(result: Result) -> str:
 
 def collector(result: Result) -> str:
     """The collector's rate."""
-    return _plain("The collector", result)
+    stream = f"The stream was {result['settings']['stream']}, on the same cores."
+    return _plain("The collector", {**result, "how": f"{result['how'].strip()} {stream}"})
 
 
 def report(result: Result) -> str:

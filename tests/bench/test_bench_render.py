@@ -105,11 +105,13 @@ def test_single_figures_are_labelled():
     told = {key: RELAY[key] for key in ("at", "machine", "versions")} | {"how": "So it was done."}
     text = page(
         {
-            "collector": told | {"figures": {"exchanges_per_s": 1234.5}},
+            "collector": told
+            | {"settings": {"stream": "a log"}, "figures": {"exchanges_per_s": 1234.5}},
             "report": told | {"figures": {"report_s": 2.0, "report_by_itself_s": 3.0}},
         }
     )
     assert "| exchanges a second | 1,230 |" in text
+    assert "The stream was a log, on the same cores." in text
     assert "| report, store served: s | 2.00 |" in text
     assert text.index("## The collector") < text.index("## The report")
 

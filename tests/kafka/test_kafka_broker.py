@@ -51,3 +51,20 @@ def test_a_plain_run_starts_no_broker():
     done = run()
     assert "1 deselected" in done.stdout
     assert "SKIPPED" not in done.stdout
+
+
+@pytest.mark.parametrize(("word", "status"), [([], 2), (["--or-without"], 7)])
+def test_a_command_beside_a_broker_where_none_can_be_had(word, status):
+    """It ends with the line and 2; or goes on without, if it may, with its own status."""
+    command = [sys.executable, "-c", "print('it ran'); raise SystemExit(7)"]
+    done = subprocess.run(
+        [sys.executable, "tests/kafka/with_broker.py", *word, *command],
+        env={"PATH": str(ROOT / "no-such-folder")},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert "install Java 17" in done.stderr
+    assert ("it ran" in done.stdout) is bool(word)
