@@ -30,6 +30,7 @@ from shadow.config.units import Address
 from shadow.control import bind, health_app, readiness, serve_health, why_not
 from shadow.exchange import Accounting, Exchange, MalformedRecord, decode
 from shadow.exposition import exposition
+from shadow.fault import say_unhandled
 from shadow.locks import PlaceTaken
 from shadow.publish.accounting import Ledger
 from shadow.publish.metrics import Totals
@@ -55,15 +56,19 @@ _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 PUBLISHER_SECONDS = 15.0
 SWITCH_SECONDS = 0.0005
 """How long the sender thread may keep the interpreter from the loop; Python's default is 5 ms."""
+INTERRUPTED = 130
 
 
 def run(config: Config, worker: str, path: Path | None = None) -> int:
-    """Run one worker until it is told to end, then drain; 0.
+    """Run one worker until it is told to end, then drain.
 
     Args:
         config: what it is told.
         worker: its place.
         path: the configuration's file, to hear of its changes.
+
+    Returns:
+        0; 130 where a second signal cut a stream.
 
     Raises:
         ConfigError: it cannot start as it was told to: a port or the worker's place is taken, a
@@ -78,10 +83,10 @@ def run(config: Config, worker: str, path: Path | None = None) -> int:
         stream = _Stream(config, worker, ledger)
         publisher = Publisher(stream.connect, ledger, config.limits.queue_bytes, dead)
         try:
-            uvloop.run(_serve(config, path, ledger, publisher, stream, health))
+            cut = uvloop.run(_serve(config, path, ledger, publisher, stream, health))
         finally:
             ledger.close(published=publisher.close(PUBLISHER_SECONDS))
-    return 0
+    return INTERRUPTED if cut else 0
 
 
 async def _serve(
@@ -91,7 +96,9 @@ async def _serve(
     publisher: Publisher,
     stream: _Stream,
     bound: socket,
-) -> None:
+) -> bool:
+    """Whether a second signal cut a stream."""
+    asyncio.get_running_loop().set_exception_handler(say_unhandled)
     totals, started = Totals(), asyncio.Event()
     veil = veil_of(config.redaction, publisher.hurried)
     further = {
@@ -100,7 +107,7 @@ async def _serve(
         "shadow_low_water_age_ms": lambda: _low_water_age_ms(ledger),
         "shadow_loop_tasks": lambda: len(asyncio.all_tasks()),
     }
-    proxy = Proxy(config, Ports(ledger, publisher, totals, veil=veil))
+    proxy = _Said(config, Ports(ledger, publisher, totals, veil=veil))
     mirror = proxy.mirror
     render = exposition(ledger, publisher, totals, further, lambda: switch_figures(mirror))
 
@@ -120,6 +127,23 @@ async def _serve(
     finally:
         saying.cancel()
         await health.cleanup()
+    return proxy.cut_at_once
+
+
+class _Said(Proxy):
+    """Says what its drain waits for, and what became of it."""
+
+    cut_at_once = False
+
+    async def drain(self, timeout_s: float | None = None) -> None:
+        totals, at_once = self.totals, timeout_s == 0
+        before = totals.cut_by_drain
+        most_s = self.config.drain if timeout_s is None else timeout_s
+        log.info("draining", open_streams=totals.open_streams, at_most_s=most_s)
+        await super().drain(timeout_s)
+        cut = totals.cut_by_drain - before
+        self.cut_at_once = at_once and cut > 0
+        log.info("drained", streams_cut=cut)
 
 
 async def _say(proxy: Proxy, started: asyncio.Event) -> None:

@@ -67,9 +67,13 @@ class _Child:
         self.process = None
         self.first = False
         self.restarts = 0 if now_s - self.started_s > STEADY_S else self.restarts
+        self.wait(now_s)
+        return status
+
+    def wait(self, now_s: float) -> None:
+        """Not before its time, which is ever later, is it started again."""
         self.due_s = now_s + backoff(self.restarts)
         self.restarts += 1
-        return status
 
     def end(self, sig: signal.Signals) -> None:
         if self.process is not None:
@@ -128,8 +132,6 @@ def supervise(
     """
     children = [_Child(service) for service in services]
     with _stop_signals() as signals:
-        for child in children:
-            child.start(time.monotonic())
         status = cut = 0
         try:
             while not signals.received and not status:
@@ -165,8 +167,20 @@ def _keep_up(children: Sequence[_Child], say: Callable[[str], None]) -> int:
             why = signal.Signals(-ended).name if ended < 0 else f"exit {ended}"
             say(f"{child.service.name} ended ({why}); again in {child.due_s - now:g} s")
         if child.process is None and now >= child.due_s:
-            child.start(now)
+            _start(child, now, say)
     return 0
+
+
+def _start(child: _Child, now: float, say: Callable[[str], None]) -> None:
+    """Where the system refuses (no process is left, an upgrade has moved the interpreter), the
+    others go on: a collector that cannot come back must not take the proxy with it.
+    """
+    try:
+        child.start(now)
+    except OSError as error:
+        child.wait(now)
+        why = error.strerror or error
+        say(f"{child.service.name} cannot be started ({why}); again in {child.due_s - now:g} s")
 
 
 def _drain(

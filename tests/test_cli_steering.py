@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import json
 import os
+import pwd
 import socket
 import time
 from pathlib import Path
@@ -166,6 +167,8 @@ def test_the_token_guards_it(tmp_path):
         ("rate", {"by": "a", "arm": "fp9", "rate": 0.1}, "arm: there is no fp9; there are: fp8, control"),
         ("rate", {"by": "a", "arm": "fp8", "rate": 1.5}, "a share from 0 to 1, or `file`"),
         ("rate", {"by": "a", "arm": "fp8", "rate": "1"}, "rate: a share"),
+        ("rate", {"by": "a", "arm": "fp8", "rate": 10**400}, "rate: a share"),
+        ("rate", {"by": "a", "arm": "fp8", "rate": float("nan")}, "rate: a share"),
     ],
 )  # fmt: skip
 def test_what_cannot_hold(action, said, why):
@@ -264,6 +267,20 @@ def test_the_command_by_the_state_folder(tmp_path, capsys):
     assert (code, out.splitlines()[0][:24]) == (0, "said: paused (by ann, 20")
     assert command(tmp_path, capsys, "rate", "fp8", "file")[1].count("configured") == 2
     assert "said: not paused" in command(tmp_path, capsys, "resume")[1]
+
+
+def test_a_user_without_a_name_may_pause(tmp_path, capsys, monkeypatch):
+    """A container's user often has none, and an emergency is no time to look up an option."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody(_uid):
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    code, out, _ = command(tmp_path, capsys, "pause")
+    assert (code, read(file_of(tmp_path / "state", "e")).by) == (0, f"user {os.getuid()}")
+    assert out.startswith(f"said: paused (by user {os.getuid()}, 20")
 
 
 def test_the_command_by_the_port(tmp_path, capsys):

@@ -134,6 +134,8 @@ def test_the_readme_sample_loads(tmp_path):
             "store.clickhouse.password: a secret",
         ),
         ("admin: {control: '0.0.0.0:9090'}", "admin: token: needed"),
+        ("store: {embedded: data, listen: '0.0.0.0:8123'}", "store: password: needed"),
+        ("store: {embedded: data, listen: '[::]:8123'}", "store: password: needed"),
         ("admin: {health: '127.0.0.1:8080'}", "admin.health: 127.0.0.1:8080 is taken by listen"),
         ("admin: {control: '127.0.0.1:8123'}", "store.listen: 127.0.0.1:8123 is taken by admin.c"),
         ("admin: {collector: 'localhost:9091'}", "admin.collector: localhost:9091 is taken by"),
@@ -250,7 +252,17 @@ admin: {health: "0.0.0.0:9091", collector: "0.0.0.0:9091"}
 
 
 @pytest.mark.parametrize(
-    "name", ["authorization", "x-goog-api-key", "Proxy-Authorization", "cookie"]
+    "name",
+    [
+        "authorization",
+        "x-goog-api-key",
+        "Proxy-Authorization",
+        "cookie",
+        "x-passphrase",
+        "x-pin",
+        "x-session",
+        "x-hmac",
+    ],
 )
 def test_a_header_that_is_a_secret_by_its_name_stands_in_the_environment(tmp_path, name):
     """Written out it is refused, and its value is not repeated."""
@@ -258,6 +270,49 @@ def test_a_header_that_is_a_secret_by_its_name_stands_in_the_environment(tmp_pat
     message = mistake(tmp_path, changed(f"arms: {{a: {arm}}}"))
     assert message.startswith(f"arms.a.headers.set.{name}: a secret stands written out")
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    ("params", "key"),
+    [
+        ("api_key: hunter2", "api_key"),
+        ("extra_body.hf_token: hunter2", "extra_body.hf_token"),
+        ("extra_headers: {x-any: hunter2}", "extra_headers.x-any"),
+        ("api_keys: [hunter2]", "api_keys.0"),
+        ("tools: [{type: mcp, authorization: hunter2}]", "tools.0.authorization"),
+    ],
+)
+def test_a_parameter_that_is_a_secret_by_its_name_stands_in_the_environment(tmp_path, params, key):
+    """What is masked when it is shown is refused when it stands written out: one judge of both."""
+    arm = "{{role: candidate, url: 'http://c', sample: 1, params: {{set: {{{}}}}}}}"
+    message = mistake(tmp_path, changed(f"arms: {{a: {arm.format(params)}}}"))
+    assert message.startswith(f"arms.a.params.set.{key}: a secret stands written out")
+    assert "hunter2" not in message
+    referred = arm.format(params.replace("hunter2", '"${K}"'))
+    resolved = load(write(tmp_path, changed(f"arms: {{a: {referred}}}")), Config, {"K": "hunter2"})
+    assert "hunter2" not in str(masked(resolved, {}))
+
+
+def test_what_a_model_is_told_is_no_secret(tmp_path):
+    """Parameters and headers whose names only look alike stand written out, and are shown."""
+    arm = (
+        "{role: candidate, url: 'http://c', sample: 1, headers: {set: {x-tokenizer: a}},"
+        " params: {set: {prompt_cache_key: a, max_tokens: 7,"
+        " tools: [{function: {parameters: {properties: {token: {type: string}}}}}]}}}"
+    )
+    load(write(tmp_path, changed(f"arms: {{a: {arm}}}")), Config, {})
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!int x", "!!int ''", "!!bool x", "!!timestamp x", "0x_", "9" * 5000, "[" * 3000],
+    ids=lambda value: value[:15],
+)
+def test_what_yamls_constructors_let_through_is_a_mistake_like_any_other(tmp_path, value):
+    """In the file and in an override: one line, no traceback."""
+    mistake(tmp_path, f"drain: {value}\n")
+    with pytest.raises(ConfigError, match=r"^SHADOW__DRAIN: the value is not YAML$"):
+        load(write(tmp_path, changed("drain: 1s")), Config, {"SHADOW__DRAIN": value})
 
 
 @pytest.mark.parametrize("key", ["capture", "experiment", "primary", "stream", "store"])
@@ -342,10 +397,14 @@ def test_secrets_come_from_the_environment_and_are_masked(tmp_path):
             "********",
         ),
         ("params: {set: {a: {b: ['${SEC}', 1]}}}", ("params", "set", "a"), {"b": ["********", 1]}),
-        ("params: {set: {api_key: written}}", ("params", "set", "api_key"), "********"),
-        ("params: {set: {azureAdToken: written}}", ("params", "set", "azureAdToken"), "********"),
+        ("params: {set: {api_key: 'a-${SEC}'}}", ("params", "set", "api_key"), "********"),
         (
-            "params: {set: {extra_body.token: written}}",
+            "params: {set: {azureAdToken: 'a-${SEC}'}}",
+            ("params", "set", "azureAdToken"),
+            "********",
+        ),
+        (
+            "params: {set: {extra_body.token: 'a-${SEC}'}}",
             ("params", "set", "extra_body.token"),
             "********",
         ),
@@ -488,6 +547,29 @@ def test_config_hash_covers_what_is_measured_and_nothing_else(tmp_path):
     ):
         assert base != hashed(arm.format(0.25, change))
     assert base != hashed("capture: full")
+
+
+@pytest.mark.parametrize(
+    ("params", "other", "same"),
+    [
+        ("temperature: 0.2", "temperature: 0.9", False),
+        ("sampling: {top_k: 1}", "sampling: {top_k: 2}", False),
+        ("api_key: '${A}'", "api_key: '${B}'", True),
+        ("extra_headers: {x-any: '${A}'}", "extra_headers: {x-any: '${B}'}", True),
+    ],
+)
+def test_another_value_of_a_parameter_is_another_measurement_unless_a_secret(
+    tmp_path, params, other, same
+):
+    """Or pairs at two temperatures would be judged as one; a credential's value stands in no hash."""
+    arm = "arms: {{a: {{role: candidate, url: 'http://c', sample: 1, params: {{set: {{{}}}}}}}}}"
+    one, two = (
+        config_hash(
+            load(write(tmp_path, changed(arm.format(each))), Config, {"A": "k1", "B": "k2"})
+        )
+        for each in (params, other)
+    )
+    assert (one == two) is same
 
 
 def test_every_key_is_documented():

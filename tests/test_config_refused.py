@@ -37,6 +37,17 @@ def test_a_wait_of_nothing_is_refused(name):
     assert refused(limits={name: "0s"}).startswith(f"limits.{name}: ")
 
 
+@pytest.mark.parametrize("said", [float("nan"), float("inf"), -5.0, "9" * 400 + "s"], ids=repr)
+def test_a_time_that_no_clock_has_is_refused(said):
+    """A drain of -5 would cut every stream at once; of one without an end the loop makes a fault."""
+    assert refused(drain=said).startswith("drain: ")
+
+
+def test_a_size_that_no_machine_has_is_refused():
+    """As a mistake, not as a fault of ours."""
+    assert "is too large" in refused(limits={"request_bytes": "9" * 400 + "GiB"})
+
+
 @pytest.mark.parametrize("name", ["deadline", "connect_timeout", "idle_timeout"])
 def test_an_arm_without_time_is_refused(name):
     """Every copy would be dropped before it was sent."""

@@ -67,10 +67,16 @@ def test_every_command_explains_itself():
             assert option.help, f"{command.name} {option.name}"
 
 
+def pages() -> list[Path]:
+    """The repository's pages, each folder's README among them."""
+    foreign = {".venv", "out", "node_modules", ".git"}
+    folders = [each for each in ROOT.iterdir() if each.is_dir() and each.name not in foreign]
+    return [*ROOT.glob("*.md"), *(page for each in folders for page in each.rglob("*.md"))]
+
+
 def test_links_lead_somewhere():
     """Every relative link of every page is a file of the repository."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-    for page in pages:
+    for page in pages():
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -84,10 +90,32 @@ def anchors(text: str) -> set[str]:
 
 def test_links_into_a_page_find_their_place():
     """Each `#place` of a link stands in the page that it leads to."""
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for page in pages():
         for target, place in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
             found = anchors((page.parent / target if target else page).read_text())
             assert place in found, f"{page.name} links to {target}#{place}"
+
+
+def test_modules_that_a_table_names_are_there():
+    """A folder's README has no module that was renamed or taken away."""
+    tables = r"^\| module \|.*\n\|[-| ]+\n((?:\|.*\n)+)"
+    for page in [each for each in pages() if each.name == "README.md"]:
+        for table in re.findall(tables, page.read_text(), re.MULTILINE):
+            for cell in re.findall(r"^\| ([^|]*) \|", table, re.MULTILINE):
+                for name in re.findall(r"`(\w+)/?`", cell):
+                    module = page.parent / name
+                    assert module.is_dir() or module.with_suffix(".py").exists(), f"{page}: {name}"
+
+
+def test_alerts_are_of_figures_that_exist():
+    """What docs/operations.md alerts on is among the figures that it lists."""
+    page = (ROOT / "docs/operations.md").read_text()
+    alerts = re.search(r"^### Alerts$(.*?)^##", page, re.MULTILINE | re.DOTALL)[1]
+    asked = set(re.findall(r"shadow_[a-z_]+", alerts))
+    listed = set(re.findall(r"`(shadow_[a-z_]+)", page.split("## Every figure of /metrics")[1]))
+    switch = page.split("## What mirroring costs")[1].split("## Clocks")[0]
+    assert asked
+    assert asked <= listed | set(re.findall(r"`(shadow_[a-z_]+)", switch))
 
 
 def test_the_readme_names_every_page():

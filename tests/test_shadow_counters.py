@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -72,3 +74,15 @@ def test_the_file_is_reserved_on_the_disk(tmp_path):
     with closing(Counters(tmp_path / "w.counters", {})) as counters:
         found = counters.path.stat()
         assert found.st_blocks * 512 >= found.st_size
+
+
+def test_a_disk_that_is_full_keeps_no_half_of_a_file(tmp_path, monkeypatch):
+    """Each start of a proxy there would leave one more."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        Counters(tmp_path / "0@b.counters", {})
+    assert list(tmp_path.iterdir()) == []

@@ -172,6 +172,40 @@ def test_a_life_and_the_next_after_a_kill(tree, tmp_path):
 
 
 @contextmanager
+def silent():
+    """An engine that never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("drain", "signals", "status", "cut"), [("60s", 2, 130, 1), ("1500ms", 1, 0, 1)]
+)
+def test_a_drain_says_what_it_waits_for_and_what_it_cut(
+    tree, tmp_path, capfd, drain, signals, status, cut
+):
+    """Begin and end are lines of the log; a second signal that cuts a stream is no 0, the drain's own
+    time is."""
+    with silent() as engine:
+        tree |= {"primary": {"url": engine}, "arms": {}, "drain": drain}
+        open_ = b"shadow_relay_open_streams 1.0"
+        host, _, port = tree["listen"].rpartition(":")
+        with worker(tree, tmp_path) as process, closing(socket.socket()) as client:
+            client.connect((host, int(port)))
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            while open_ not in get(tree["admin"]["health"], "/metrics")[1].split(b"\n"):
+                time.sleep(0.02)
+            for n in range(signals):
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.5 * (n + 1 < signals))
+            assert process.wait(30) == status
+    said = capfd.readouterr().out
+    assert "draining" in said
+    assert "open_streams=1" in said
+    assert f"streams_cut={cut}" in said
+
+
+@contextmanager
 def taken(host: str, port: int):
     """Somebody listens there: we, or whoever was quicker."""
     try:

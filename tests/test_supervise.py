@@ -151,6 +151,31 @@ def test_a_later_refusal_stops_nothing(tmp_path):
     assert sum("proxy start" in line for line in lines(tmp_path)) == 1
 
 
+def test_what_the_system_refuses_to_start_takes_nobody_with_it(tmp_path):
+    """No interpreter in its place (an upgrade), no process left: it is said and tried again, and the
+    proxy goes on serving."""
+    gone = tmp_path / "gone"
+    said = []
+
+    def stop():
+        until(lambda: len(said) >= 2)
+        gone.write_text(f"#!/bin/sh\nexec {' '.join(script(tmp_path, 'collector', LONG))}\n")
+        gone.chmod(0o755)
+        until(lambda: any(line.startswith("collector start") for line in lines(tmp_path)))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    killer = threading.Thread(target=stop)
+    services = [
+        Service("collector", [str(gone)], 5),
+        Service("proxy", script(tmp_path, "proxy", LONG), 5),
+    ]
+    killer.start()
+    assert run_here(services, said.append) == 0
+    killer.join()
+    assert said[0] == "collector cannot be started (No such file or directory); again in 0.25 s"
+    assert sum(line.startswith("proxy start") for line in lines(tmp_path)) == 1
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once_and_says_that_it_cut(tmp_path, signum):
     """A service that does not end on SIGTERM is cut by the second signal, not by its grace; the

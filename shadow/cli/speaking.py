@@ -1,4 +1,6 @@
-"""Which process speaks: under a supervisor several write to one terminal, each line says whose."""
+"""How a process speaks: under a supervisor several write to one terminal, each line says whose;
+of its own faults it tells kind and place, nothing that they were about.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from shadow.fault import keep_quiet
 from shadow.supervise import SUPERVISED
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ def speaks_as(name: str) -> None:
 
     By a processor and not by the context: the lines of threads have it too.
     """
+    keep_quiet()
     if SUPERVISED not in os.environ:
         return
 

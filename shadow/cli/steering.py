@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from typing import Any
 
 import click
@@ -26,7 +27,7 @@ def mirror(
     """The command, without its options; arguments as they were written."""
     if (action == "rate") != (arm is not None and rate is not None):
         raise click.UsageError("rate takes an arm and a share from 0 to 1, or `file`; others none")
-    said: dict[str, Any] = {"by": by or getpass.getuser(), "reason": reason}
+    said: dict[str, Any] = {"by": by or _who(), "reason": reason}
     if action == "rate":
         said |= {"arm": arm, "rate": _rate(rate or "")}
     told, where = _ask(config, action, said)
@@ -39,6 +40,14 @@ def mirror(
     if where:
         click.echo(f"shadow mirror: {where}", err=True)
     return 0
+
+
+def _who() -> str:
+    """Who runs this; a container's user may have no name: that keeps nobody from pausing."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # the latter from Python 3.13 on
+        return f"user {os.getuid()}"
 
 
 def _where(config: Config, where: str, seen: list[Worker]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from shadow.config.kafka import KafkaStream
 from shadow.config.units import Address, Duration, Listen, SomeBytes, SomeTime
@@ -43,7 +43,7 @@ class EmbeddedStream(Part):
     max_bytes: SomeBytes = 4 * 2**30
     """All files of one worker together; a full log refuses, counted `log_full`."""
     max_age: SomeTime = 7 * 86400.0
-    """Records that were read stay this long at most."""
+    """Records stay this long at most, read or not."""
 
 
 class EmbeddedStore(Part):
@@ -54,6 +54,13 @@ class EmbeddedStore(Part):
     database: Annotated[Database, AfterValidator(_served_database)] = "shadow"
     user: str = "default"
     password: str = ""
+    """What whoever reads by HTTP must show; needed where that is not on loopback."""
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if not self.password and not self.listen.on_loopback:
+            raise ValueError(f"password: needed, since listen is {self.listen}; use ${{NAME}}")
+        return self
 
 
 class ClickHouse(Part):

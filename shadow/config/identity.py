@@ -7,12 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shadow.body.names import CREDENTIALS
 from shadow.config.model import Config
 from shadow.config.references import Place, without_references
-from shadow.config.secret_keys import SECRET_KEYS
+from shadow.config.secret_keys import is_value_of_secret
 from shadow.config.upstream import Arm, Upstream
-from shadow.credentials import credential
 
 MASK = "********"
 
@@ -41,7 +39,10 @@ def _measured(upstream: Upstream) -> dict[str, Any]:
             "headers_removed": sorted(upstream.headers.remove),
         }
         if upstream.params.set or upstream.params.remove:
-            facts["params_set"] = sorted(upstream.params.set)
+            facts["params_set"] = {  # with their values: another temperature answers otherwise
+                key: _mask(value, ("params", "set", key), {})
+                for key, value in upstream.params.set.items()
+            }
             facts["params_removed"] = sorted(upstream.params.remove)
         if upstream.include_usage:
             facts["include_usage"] = True
@@ -53,9 +54,9 @@ def _measured(upstream: Upstream) -> dict[str, Any]:
 
 
 def config_hash(config: Config) -> str:
-    """Identity of what is measured: URLs, builds, models, names of changed parameters and
-    headers, deadlines, capture, sampling key, factors, tokenizers. A live change of a rate leaves
-    it as it is.
+    """Identity of what is measured: URLs, builds, models, changed parameters (of a credential its
+    name alone), names of changed headers, deadlines, capture, sampling key, factors, tokenizers. A
+    live change of a rate leaves it as it is.
     """
     redaction: dict[str, Any] = {}
     if config.redaction is not None:  # a masked text compares otherwise
@@ -98,7 +99,7 @@ def masked(config: Config, referring: Mapping[Place, str]) -> dict[str, Any]:
 
 
 def _mask(node: Any, place: Place, referring: Mapping[Place, str]) -> Any:
-    if node and _is_secret(place):
+    if node and is_value_of_secret(place):
         return MASK
     if place in referring:
         return without_references(referring[place], MASK)
@@ -107,11 +108,3 @@ def _mask(node: Any, place: Place, referring: Mapping[Place, str]) -> Any:
     if isinstance(node, list):
         return [_mask(value, (*place, str(n)), referring) for n, value in enumerate(node)]
     return node
-
-
-def _is_secret(place: Place) -> bool:
-    name = place[-1].lower()
-    if place[-3:-1] == ("params", "set"):
-        words = place[-1].split(".")
-        return words[0].encode() in CREDENTIALS or any(map(credential, words))
-    return name in SECRET_KEYS or place[-3:-1] == ("headers", "set")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -54,13 +53,6 @@ class Admin(Part):
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
-        if self.control and not self.token and not _on_loopback(self.control.host):
+        if self.control and not self.token and not self.control.on_loopback:
             raise ValueError(f"token: needed, since control listens on {self.control}")
         return self
-
-
-def _on_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from shadow.config.mistakes import ConfigError
-from shadow.config.yaml_file import PlainLoader
+from shadow.config.yaml_file import UNREADABLE, PlainLoader
 
 PREFIX = "SHADOW__"
 
@@ -30,7 +30,7 @@ def override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
         try:
             said = yaml.load(env[variable], Loader=PlainLoader)  # noqa: S506 a SafeLoader
             node[_spelling(node, steps[-1])] = said
-        except yaml.YAMLError:
+        except UNREADABLE:
             raise ConfigError(f"{variable}: the value is not YAML") from None
 
 

@@ -51,9 +51,9 @@ def refuse_literal_secrets(node: Any, path: Place = ()) -> None:
     Raises:
         ConfigError: one stands written out.
     """
-    if isinstance(node, dict):
-        for key, value in node.items():
-            refuse_literal_secrets(value, (*path, key))
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            refuse_literal_secrets(value, (*path, str(key)))
     elif isinstance(node, str) and is_secret(path) and node and not _REFERENCE.search(node):
         raise ConfigError(f"{'.'.join(path)}: a secret stands written out; use ${{NAME}}")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainSerializer
@@ -37,7 +39,7 @@ def parse_duration(value: object) -> float:
     Raises:
         ValueError: not a duration.
     """
-    if isinstance(value, float):  # a resolved configuration is read again
+    if isinstance(value, float) and 0 <= value < math.inf:  # a resolved one is read again
         return value
     return _parse(value, _SECONDS, "a duration with its unit, such as 30s, 5m or 2ms")
 
@@ -47,7 +49,10 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
     factor = units.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f"{value!r} is not {wanted}")
-    return float(match[1]) * factor
+    said = float(match[1]) * factor
+    if said == math.inf:
+        raise ValueError(f"{str(value)[:20]}… is too large")
+    return said
 
 
 def show_bytes(value: int) -> str:
@@ -83,6 +88,14 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def on_loopback(self) -> bool:
+        """Only this machine reaches it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 def parse_address(value: object) -> Address:

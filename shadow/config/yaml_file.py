@@ -9,6 +9,17 @@ import yaml
 
 from shadow.config.mistakes import ConfigError
 
+UNREADABLE = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    RecursionError,
+)
+"""What PyYAML raises of a text: its own errors, and what its constructors let through (`!!int x`,
+`!!bool x`, `!!timestamp x`)."""
+
 
 class PlainLoader(yaml.SafeLoader):
     """Safe YAML in which a date that is none, of a thirteenth month, is text."""
@@ -57,13 +68,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    except UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
         problem = " ".join(str(getattr(error, "problem", "") or "cannot be read").split())
         raise ConfigError(f"{path}: not YAML: {problem}{where}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply") from None
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: the file must hold keys and values")
     return tree

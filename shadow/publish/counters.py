@@ -96,10 +96,14 @@ def _make(path: Path, identity: Mapping[str, str]) -> None:
     if len(head) >= _HEAD_BYTES:
         raise ValueError(f"{path}: the identity is too long")
     fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(head)
-        # Reserved, not sparse: the first touch of a page on a full disk would be a SIGBUS.
-        os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    try:
+        with fresh.open("wb") as file:
+            file.write(head)
+            # Reserved, not sparse: the first touch of a page on a full disk would be a SIGBUS.
+            os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:  # a full disk: each start would leave one more
+        fresh.unlink(missing_ok=True)
+        raise

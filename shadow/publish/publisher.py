@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from shadow.exchange import Accounting
+from shadow.fault import told
 from shadow.publish.accounting import Ledger
 from shadow.publish.sender import Abandoned, Sender
 from shadow.stream import Producer
@@ -123,7 +124,7 @@ class Publisher:
         except Abandoned:
             pass  # what was in hand is dropped and counted; `close` drops the rest
         except BaseException as error:
-            self._sender.last_error = f"the sender has ended: {type(error).__name__}: {error}"
+            self._sender.last_error = f"the sender has ended: {told(error)}"
             raise
         finally:
             self._sender.close()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from shadow.exchange import Accounting, DropReason, encode
+from shadow.fault import Faults
 from shadow.outage import Outage
 from shadow.publish.accounting import Ledger
 from shadow.stream import Message, MessageTooLarge, Producer, StreamFull, StreamUnavailable
@@ -70,7 +71,7 @@ class Sender:
         self._hurried = hurried
         self._max_record_bytes = max_record_bytes
         self._producer: Producer | None = None
-        self._complaints: set[str] = set()
+        self._faults = Faults()
         self._outage = Outage(_log)
         self._steps: deque[_Step] = deque()
         """The last messages, from the oldest that may still be spooled."""
@@ -167,20 +168,13 @@ class Sender:
         try:
             message = item.message(sequence)
         except Exception as error:  # noqa: BLE001 rule 2: a foreign record must not end the thread
-            self._complain(error)
+            self._faults.say("record dropped", error, what="not encodable")
             self.drop(item, "not_encodable")
             return None
         if len(message.value) > self._max_record_bytes:
             self.drop(item, "record_too_large")
             return None
         return message
-
-    def _complain(self, error: Exception, what: str = "not encodable") -> None:
-        """Log each kind of error once; the counter says how often."""
-        kind = f"{type(error).__name__}: {error}".splitlines()[0]
-        if kind not in self._complaints and len(self._complaints) < 100:
-            self._complaints.add(kind)
-            _log.error("record dropped", what=what, error=kind, exc_info=error)
 
     def _store(self, messages: Sequence[Message]) -> dict[int, DropReason]:
         """Store what the stream takes; why not, by index, for the others.
@@ -204,8 +198,8 @@ class Sender:
             except StreamUnavailable as unavailable:
                 self._lose(unavailable)
             except Exception as error:  # noqa: BLE001 a library's own fault must not end the thread
-                self._complain(error, "the stream failed")
-                self._lose(StreamUnavailable(f"{type(error).__name__}: {error}"))
+                said = self._faults.say("record dropped", error, what="the stream failed")
+                self._lose(StreamUnavailable(said))
                 return dict.fromkeys(range(len(messages)), "stream_error")
             if self._abandon.wait(backoff):
                 raise Abandoned

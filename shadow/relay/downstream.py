@@ -66,7 +66,6 @@ class Downstream(asyncio.Protocol):
         self._relay.clients.add(self)
         self._relay.totals.open_connections += 1
         if self._relay.descriptors.used_up(self.transport):
-            self._relay.out_of_descriptors()
             self._send_away()
 
     def data_received(self, data: bytes) -> None:
@@ -235,8 +234,17 @@ class Downstream(asyncio.Protocol):
         self.held()
         if not self.transport.is_closing():
             self.transport.write_eof()
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(LINGER_S, self.transport.abort)
+            self._lingers()
+
+    def _lingers(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._lingered)
+
+    def _lingered(self) -> None:
+        """Unless it has yet to take what it was told: a slow client has its whole answer."""
+        if self.transport.get_write_buffer_size():
+            self._lingers()
+        else:
+            self.transport.abort()
 
     def close(self) -> None:
         """FIN, after what was written."""

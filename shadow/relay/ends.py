@@ -46,6 +46,8 @@ class Ends(Owner):
         relay.totals.requests += 1
         relay.totals.open_streams += 1
         self._client = client
+        if client.full_since:
+            client.full_since = now  # until here it held the answer before this one
         self._relay = relay
         self._head = head
         self._plan = (

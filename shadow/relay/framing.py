@@ -116,7 +116,7 @@ class Chunked:
         self._state = _SIZE
         self._most = chunks or sys.maxsize
 
-    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:  # noqa: C901 one loop
+    def feed(self, data: bytes, pieces: list[bytes], at: int = 0) -> int:  # noqa: C901, PLR0912 one loop
         """See `Framing`. It runs at every arrival."""
         size = len(data)
         while at < size:
@@ -156,6 +156,10 @@ class Chunked:
             elif self._trailer(line):
                 self.done = True
                 break
+            else:
+                pieces.append(b"")  # of the body nothing, of the work as much as a chunk
+                if len(pieces) >= self._most:
+                    break
         return at
 
     def _keep(self, rest: bytes) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, cast
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from shadow.relay.owner import Owner
     from shadow.relay.pool import Pool
 
+UNREAD_BYTES: Final = 16 * 1024
+"""So much is read of what had come when a write failed: all of it goes on in that turn."""
 _ABSURD_CHUNKS: Final = 128 * SLICE_CHUNKS
 _ABSURD_BYTES: Final = 8
 """So many chunks that hold less than this on average: an arm is given up."""
@@ -73,12 +76,29 @@ class Link(asyncio.Protocol):
     def eof_received(self) -> bool:
         """FIN: an answer without a length ends by it, any other is cut short."""
         self._lost(None)
+        self.pool.leave(self)  # type: ignore[arg-type]
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; with an error, by reset."""
-        self._lost(exc)
-        self.pool.forget(self)  # type: ignore[arg-type]
+        try:
+            if exc is not None and self.owner is not None and (left := self._unread()):
+                self.data_received(left)
+        finally:
+            self._lost(exc)
+            self.pool.forget(self)  # type: ignore[arg-type]
+
+    def _unread(self) -> bytes:
+        """What had come when a write failed: who refuses an upload answers and closes, and a write
+        may meet the close before the answer was read (RFC 9112 §9.6). Of TLS it is no text.
+        """
+        sock = self.transport.get_extra_info("socket")
+        if sock is None or self.transport.get_extra_info("sslcontext") is not None:
+            return b""
+        try:
+            return os.read(sock.fileno(), UNREAD_BYTES)
+        except OSError:  # as a rule: nothing is there
+            return b""
 
     def pause_writing(self) -> None:
         """The upstream reads slowly: the client is read no further."""
@@ -164,7 +184,7 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         """Leave after what was written has been sent."""
         self._let_go()
-        self.transport.close()
+        self.pool.leave(self)  # type: ignore[arg-type]
 
     def _let_go(self) -> None:
         self.owner = None

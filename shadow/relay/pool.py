@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 IDLE_CONNECTIONS: Final = 1024
 """More idle connections than this are not kept."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
+LEAVE_NS: Final = 10 * 10**9
+"""So long an answered primary may take to read the rest of its request."""
 
 
 class Pool:
@@ -60,6 +62,8 @@ class Pool:
         self._server_name = settings.tls.server_name or parts.hostname if self._ssl else None
         self._idle: dict[Upstream, None] = {}  # in the order of their releases
         self._open: set[Upstream] = set()
+        self._leaving: dict[Upstream, int] = {}
+        """Closed, and not taken to the end; until when each may be (monotonic, ns)."""
         self._connecting: dict[Owner, asyncio.Task[None]] = {}
         self._idle_ns = int(settings.idle_timeout * 1e9)
 
@@ -91,24 +95,42 @@ class Pool:
         """Keep the connection for a next request, if it is fit for one."""
         connection.owner = None
         connection.capture = None
-        fit = connection.reusable and not connection.full and len(self._idle) < IDLE_CONNECTIONS
-        if not fit or connection.transport.is_closing():
-            connection.transport.close()
+        transport = connection.transport
+        fit = connection.reusable and len(self._idle) < IDLE_CONNECTIONS
+        if not fit or transport.is_closing() or transport.get_write_buffer_size():
+            self.leave(connection)  # what is not taken yet would stand before a next request
             return
         connection.read_on()
         connection.idle_since = monotonic_ns()
         self._idle[connection] = None
 
+    def leave(self, connection: Upstream) -> None:
+        """Close it. A close waits for who does not read: production's bytes have `LEAVE_NS` to be
+        taken, an arm's none, or it could keep any number of connections, and their requests.
+        """
+        if not connection.transport.get_write_buffer_size():
+            connection.transport.close()
+        elif self.sacred:
+            connection.transport.close()
+            self._leaving.setdefault(connection, monotonic_ns() + LEAVE_NS)
+        else:
+            connection.transport.abort()
+
     def forget(self, connection: Upstream) -> None:
         """The connection is gone."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
+        self._leaving.pop(connection, None)
 
     def sweep(self) -> None:
-        """Close what was idle too long; called by the proxy's clock."""
-        oldest = monotonic_ns() - self._idle_ns
+        """Close what was idle too long, or takes too long to leave; called by the proxy's clock."""
+        now = monotonic_ns()
+        for connection, until_ns in list(self._leaving.items()):
+            if until_ns > now:
+                break
+            connection.transport.abort()
         for connection in list(self._idle):
-            if connection.idle_since >= oldest:
+            if connection.idle_since >= now - self._idle_ns:
                 return
             del self._idle[connection]
             connection.close()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 MOST_BYTES = 64 * 1024
 """Of a state's JSON, in a file or from a host."""
+_MOST_NS = 2**63
+"""A later moment no clock has, and nobody can show."""
 
 
 class NotSteering(ValueError):
@@ -64,6 +65,7 @@ def told_of(document: object) -> Told:
         isinstance(told.paused, bool)
         and all(isinstance(text, str) for text in texts)
         and isinstance(told.at_ns, int)
+        and 0 <= told.at_ns < _MOST_NS
         and _named(told.rates, is_rate)
         and _named(told.stopped, lambda why: isinstance(why, str))
     ):
@@ -75,7 +77,7 @@ def is_rate(value: object) -> bool:
     """A share of requests."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and 0 <= value <= 1
+    return 0 <= value <= 1  # no NaN is; and of a whole number as long as a page none asks for more
 
 
 def _named(value: object, good: Callable[[object], bool]) -> bool:

@@ -133,8 +133,10 @@ def _put(path: Path, told: Told) -> None:
 
 
 def _ours_alone(path: str, flags: int) -> int:
-    """Whatever the umask, for nobody else on this machine; by root, for the folder's owner."""
-    descriptor = os.open(path, flags, 0o600)
+    """Whatever the umask, for nobody else on this machine; by root, for the folder's owner: who may
+    have put a link there, to a file that is not the owner's to have.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o600)
     if os.geteuid() == 0:  # a proxy that runs as another user must hear what root said
         folder = Path(path).parent.stat()
         os.fchown(descriptor, folder.st_uid, folder.st_gid)

@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from shadow.fault import told
 from shadow.steering.followed import Followed
 from shadow.steering.looks import Configuration, ControlPort, KillSwitch, Said
 from shadow.steering.told import Told
@@ -118,6 +119,6 @@ class Watcher:
                 _log.info("a fault in watching is over", what=what)
         except Exception as error:  # noqa: BLE001 whatever it is, the thread goes on
             if not before:
-                self._faults[what] = f"{type(error).__name__}: {error}"
+                said = self._faults[what] = told(error)
                 self.faults_total += 1
-                _log.exception("a fault of shadow in watching; it goes on", what=what)
+                _log.error("a fault of shadow in watching; it goes on", what=what, error=said)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import structlog
 
+from shadow.fault import told
 from shadow.outage import Outage
 from shadow.stream import Delivered, Message, MessageTooLarge, Producer, StreamUnavailable
 from shadow.stream.embedded import EmbeddedConsumer, EmbeddedProducer
@@ -149,7 +150,9 @@ class Spill:
         self._draining.start()
 
     def _drain(self) -> None:
-        """Until nothing waits, or the worker ends; if the folder fails, until the next append."""
+        """Until nothing waits, or the worker ends; if the folder fails, or the remote in a way that
+        nobody foresaw, until the next append.
+        """
         try:
             with closing(EmbeddedConsumer(self._folder, GROUP, STEP_BYTES)) as waiting:
                 while batch := self._next(waiting):
@@ -162,6 +165,8 @@ class Spill:
                         self._spooled -= len(batch)
         except StreamUnavailable as unavailable:
             self._away(unavailable)
+        except Exception as error:  # noqa: BLE001 a library's own fault: again at the next append
+            self._away(StreamUnavailable(told(error)))
 
     def _away(self, unavailable: StreamUnavailable) -> None:
         self.last_error = " ".join(str(unavailable).split())

@@ -125,7 +125,7 @@ def test_who_gives_up_drops_the_batch_as_shutdown(send, item, memory, counted, a
 def test_a_record_that_cannot_be_encoded_is_dropped_and_said_once(
     send, item, memory, counted, capsys
 ):
-    """Its neighbours go on; the fault is in the log with its trace, not once a record."""
+    """Its neighbours go on; the fault is in the log with its places, not once a record."""
     send(item(), item(broken=True), item(broken=True), item())
     assert memory.sequences == [1, 4]
     assert counted() == {"sampled": 4, "captured": 2, "dropped/not_encodable": 2}

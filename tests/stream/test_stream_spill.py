@@ -107,6 +107,28 @@ def test_what_was_left_goes_first_in_the_next_process(tmp_path):
         assert remote.await_taken(10) == values(0, 10)
 
 
+def test_a_fault_that_nobody_foresaw_is_said_and_tried_again(tmp_path):
+    """What waits is not lost for it, and readiness does not say that all is well meanwhile."""
+    with closing(Spill(Remote(up=False), tmp_path, "w")) as first:
+        first.append(numbered(0, 3))
+    remote = Remote()
+    good = remote.append
+
+    def faulty(_batch):
+        raise RuntimeError("a library's own")
+
+    remote.append = faulty
+    with closing(Spill(remote, tmp_path, "w")) as second:
+        second.append(numbered(3, 1))
+        second._draining.join()
+        assert second.last_error.startswith("RuntimeError at ")
+        remote.append = good
+        second.append(numbered(4, 1))
+        assert remote.await_taken(5) == values(0, 5)
+        direct_again(second)
+        assert second.last_error is None
+
+
 def test_another_workers_folder_is_not_touched(tmp_path):
     """Each worker drains its own."""
     with closing(Spill(Remote(up=False), tmp_path / "a", "a")) as spill:
