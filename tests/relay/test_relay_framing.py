@@ -166,3 +166,18 @@ def test_requests_without_a_body_have_no_framing():
     """A length of nought is no body."""
     assert request_framing(0, 10) is None
     assert request_framing(CHUNKED, 10) is not None
+
+
+def test_trailers_are_looked_at_in_slices():
+    """As chunks are, and whatever their number: 64 KiB of the shortest held the loop for 22 ms."""
+    data = b"0\r\n" + b"a:\r\n" * 16_000 + b"\r\n"
+    followed = request_framing(CHUNKED, 65536)
+    assert followed is not None
+    at = calls = 0
+    while not followed.done:
+        pieces: list[bytes] = []
+        at = followed.feed(data, pieces, at)
+        assert not b"".join(pieces)
+        calls += 1
+    assert at == len(data)
+    assert calls >= 16_000 // framing_module.SLICE_CHUNKS
