@@ -30,8 +30,9 @@ lint: install ## ruff, mypy, hadolint
 format: install ## let ruff write the formatting
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-test: install ## the fast tests, on every core
-	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(PYTEST_ARGS)
+test: install ## the fast tests, on every core; then those that measure time, alone
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal -m 'not alone' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m alone $(PYTEST_ARGS)
 
 fuzz: install ## the fuzz of the relay, then that of the decoder, FUZZ_SECONDS (300) each
 	@SHADOW_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),300) $(BIN)/python -m pytest -q -k fuzz

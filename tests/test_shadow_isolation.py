@@ -396,11 +396,13 @@ def test_ticks_come_as_finely_as_they_are_asked_for():
     assert stalls >= 10
 
 
+@pytest.mark.alone
 def test_a_real_loop_that_stalls_while_mirroring_pauses(monkeypatch):
     """The whole of it on a loop, five times as fast: stalls of 5 ms only while it mirrors."""
     assert uvloop.run(_stalls(monkeypatch, always=False)) == ("lag", 1)
 
 
+@pytest.mark.alone
 def test_a_real_loop_that_always_stalls_does_not(monkeypatch):
     """The same stalls with mirroring on and off."""
     assert uvloop.run(_stalls(monkeypatch, always=True))[1] == 0

@@ -10,6 +10,8 @@ from collecting.answers import CHAT, DONE, SSE, marks_of, usage
 from collector.completion import Answer, read
 from collector.measures import measure
 
+pytestmark = pytest.mark.alone
+
 EVENTS = 2000
 
 

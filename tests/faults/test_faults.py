@@ -19,6 +19,8 @@ from faults.cases import BREAKER_OFF, FAULTS, Fault
 from faults.engines import Upstream, good, upstream
 from faults.rig import Books, Load, Proxy, books, crowd, drive, in_time, running
 
+pytestmark = pytest.mark.alone
+
 SOAK = bool(os.environ.get("SHADOW_SOAK"))
 
 

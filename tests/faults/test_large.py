@@ -8,10 +8,13 @@ import random
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from faults.engines import END, Upstream, chunk, good, upstream
 from faults.rig import Proxy, books, chat, proxy, records
 
 from shadow.exchange import Exchange
+
+pytestmark = pytest.mark.alone
 
 FRAME = chunk(random.Random(7).randbytes(2**20))
 FRAMES = 200

@@ -26,6 +26,8 @@ from shadow.publish.accounting import Ledger
 from shadow.publish.publisher import Publisher
 from shadow.stream.embedded import EmbeddedProducer
 
+pytestmark = pytest.mark.alone
+
 ROUND = 80
 KEPT_BYTES = 512
 """A request, in every round; now and then one has 200 KB more, which are the interpreter's."""

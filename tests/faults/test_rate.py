@@ -7,8 +7,11 @@ import os
 import time
 from pathlib import Path
 
+import pytest
 from faults.engines import answer_of, good, half, upstream
 from faults.rig import Client, Proxy, books, chat, running
+
+pytestmark = pytest.mark.alone
 
 SOAK = bool(os.environ.get("SHADOW_SOAK"))
 SECONDS = 300.0 if SOAK else 3.0

@@ -12,6 +12,8 @@ from faults.engines import good, half, never, refuses, resets, upstream
 from faults.rig import Proxy, books, drive, in_time, running
 from relay.raw import black_hole
 
+pytestmark = pytest.mark.alone
+
 MINUTES = float(os.environ.get("SHADOW_SOAK_MINUTES", "0"))
 ROUND = 2_000
 """Requests between two looks at the process."""

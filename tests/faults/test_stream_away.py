@@ -17,6 +17,8 @@ from faults.rig import Books, Proxy, books, drive, in_time, running
 
 from shadow.publish.accounting import Ledger
 
+pytestmark = pytest.mark.alone
+
 SOAK = bool(os.environ.get("SHADOW_SOAK"))
 REQUESTS = 6_000 if SOAK else 300
 LAST = 50

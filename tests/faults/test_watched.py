@@ -16,6 +16,8 @@ from subprocess import Popen
 import pytest
 from faults.watched import HOSTS, Spent, held_ms, most_held_ms
 
+pytestmark = pytest.mark.alone
+
 HOLD_MS = 30.0
 EVERY_S = 0.06
 TIMES = 4
