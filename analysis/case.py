@@ -26,6 +26,7 @@ class Counted:
         probes: greedy probes compared with the control's.
         probes_excluded: the others, by reason.
         controlled: of the judged, those that the control answered too; None without a control.
+        controlled_undefined: as `undefined`, of these and against the control.
         gaps: of what coverage counts as unknown, how many for which reason.
         judged_from_s, judged_until_s: of the windows that hold judged pairs.
     """
@@ -43,6 +44,7 @@ class Counted:
     probes: int = 0
     probes_excluded: Mapping[str, int] = field(default_factory=dict)
     controlled: int | None = None
+    controlled_undefined: Mapping[str, int] = field(default_factory=dict)
     gaps: Mapping[str, int] = field(default_factory=dict)
     judged_from_s: int | None = None
     judged_until_s: int | None = None
@@ -82,6 +84,7 @@ class Evidence:
         changed: what started this comparison anew; None for the first of a build.
         counted: how many pairs there are, for whom none could be judged.
         rejected_ns: when it was rejected first, or now (UTC, ns); None: nothing is written down.
+        lacking: METRIC.STATISTIC -> why it is of too few of the pairs to pass or fail.
         silent: a line for each side that answers nothing any more; said before any other reason.
     """
 
@@ -108,6 +111,7 @@ class Evidence:
     changed: str | None = None
     counted: Counted = Counted()
     rejected_ns: int | None = None
+    lacking: Mapping[str, str] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
 
     def reference_of(self, name: str) -> str:

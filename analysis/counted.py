@@ -42,6 +42,7 @@ def counted_pairs(
     lost = max(account.lost - (start.lost if start else 0), 0)
     captured = account.captured - (start.captured if start else 0)
     waiting = max(captured - held, 0)
+    controlled, controlled_undefined = _controlled(client, settings, candidate)
     counted = Counted(
         sampled=held + dropped + lost + account.pending + waiting,
         complete=judged,
@@ -55,7 +56,8 @@ def counted_pairs(
         copies=settings.copies.get(candidate, 1),
         probes=probes,
         probes_excluded=unprobed,
-        controlled=_controlled(client, settings, candidate),
+        controlled=controlled,
+        controlled_undefined=controlled_undefined,
         gaps=_gaps(dropped_by, lost, [excluded, unprobed], held - judged - probes),
         judged_from_s=span[0] if judged else None,
         judged_until_s=span[1] if judged else None,
@@ -99,11 +101,14 @@ def _totals(client: Client, settings: Settings, candidate: str, reference: str) 
     return found
 
 
-def _controlled(client: Client, settings: Settings, candidate: str) -> int | None:
-    """Judged pairs that the control answered too."""
+def _controlled(
+    client: Client, settings: Settings, candidate: str
+) -> tuple[int | None, Mapping[str, int]]:
+    """Judged pairs that the control answered too, and what they lack against it."""
     if settings.control is None:
-        return None
-    return int(_totals(client, settings, candidate, settings.control)[1])
+        return None, {}
+    _, judged, _, undefined, *_ = _totals(client, settings, candidate, settings.control)
+    return int(judged), undefined
 
 
 def _since(now: Mapping[str, int], then: Mapping[str, int]) -> dict[str, int]:

@@ -108,10 +108,11 @@ def _states(seen: _Seen) -> Iterator[tuple[State, str]]:
     if not math.isfinite(sample.estimate):
         many = "too many failed answers for this figure"
         yield "open", many if seen.metric.kind == "time" else "no data"
-    if limits.fails and limits.outage is not None:
-        yield "fail", "an outage does not end"
+    if seen.name in seen.evidence.lacking:
+        yield "open", seen.evidence.lacking[seen.name]
     if limits.fails:
-        yield "fail", "the lower bound is beyond the margin"
+        outage = limits.outage is not None
+        yield "fail", "an outage does not end" if outage else "the lower bound is beyond the margin"
     if limits.passes:
         yield "pass", "the upper bound is within the margin"
     if math.isinf(limits.harm_high):

@@ -16,6 +16,7 @@ from analysis.copies import PROBED, notes, of_probes, unprobed
 from analysis.counted import control_coverage, counted_pairs, loads
 from analysis.evidence import Contrast, samples
 from analysis.judge import Judgement, judge
+from analysis.lacking import lacking
 from analysis.metrics import is_listed
 from analysis.pair_file.parts import parts_of
 from analysis.pair_file.samples import CANDIDATE, CONTROL
@@ -119,6 +120,9 @@ def judge_now(
             *eaten(account, counted),
         ),
         rejected_ns=earlier.since_ns if earlier is not None else now_ns,
+        lacking=lacking(settings.policy, counted.complete, counted.undefined)
+        if reference == PRIMARY
+        else lacking(settings.policy, counted.controlled or 0, counted.controlled_undefined),
         silent=silent(client, settings, candidate, counted),
     )
     reported = (*REPORTED, *PROBED) if counted.probes else REPORTED

@@ -8,6 +8,7 @@ import numpy as np
 
 from analysis.case import Counted, Evidence
 from analysis.judge import judge
+from analysis.lacking import lacking, missing
 from analysis.metrics import Kind, metrics
 from analysis.pair_file.pairs import PairFile, Pairs, Tap
 from analysis.pair_file.parts import parts_of, samples_of
@@ -29,6 +30,7 @@ from analysis.segments import explored
 from analysis.settings import Settings
 from analysis.verdicts import REPORTED
 
+NO_CONTROL = "lines without the control's values"
 HOW_TOKENS = {
     BY_SUMS: "tokens_per_s is the ratio of sums: tokens over decode time",
     BY_LOGS: "tokens_per_s is the mean paired log-ratio: output_tokens and decode_ms are not there",
@@ -81,6 +83,7 @@ def _judged(
     against_primary = samples_of(pairs, judged, policy, present, (CANDIDATE, PRIMARY))
     against_control = samples_of(pairs, judged, policy, controlled, (CANDIDATE, CONTROL))
     reference = "control" if controlled else "primary"
+    sides = CANDIDATE, CONTROL if controlled else PRIMARY
     span_s = float(pairs.at_s[-1] - pairs.at_s[0])
     evidence = Evidence(
         candidate=who,
@@ -90,6 +93,9 @@ def _judged(
         against_primary=against_primary,
         test_bed=samples_of(pairs, judged, policy, controlled, (CONTROL, PRIMARY)),
         coverage=share,
+        control_coverage=_share(counted.controlled, counted.complete) if controlled else None,
+        control_gaps={NO_CONTROL: counted.complete - (counted.controlled or 0)},
+        lacking=lacking(policy, counted.complete, _missing(pairs, judged, policy, present, sides)),
         span_s=float((counted.until_s or 0) - (counted.from_s or 0)),
         references={name: "primary" for name in present if name not in controlled},
         absent=[name for name in absent if name in policy.metrics],
@@ -100,7 +106,6 @@ def _judged(
         counted=counted,
     )
     judgement = judge(policy, evidence, tuple(name for name in REPORTED if name in present))
-    sides = CANDIDATE, CONTROL if controlled else PRIMARY
     parts = explored(parts_of(pairs, judged, policy, present, sides), policy, judgement)
     return candidate_part(evidence, judgement, counted, parts), counted
 
@@ -149,6 +154,30 @@ def _counted(pairs: Pairs, tap: Tap | None, policy: Policy) -> tuple[Counted, fl
         return counted, None, judged
     due = max(should, count) - reasons["warm_up"]
     return counted, counted.complete / due if due > 0 else None, judged
+
+
+def _share(part: int | None, whole: int) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _missing(
+    pairs: Pairs, judged: Mask, policy: Policy, names: list[str], sides: tuple[int, int]
+) -> dict[str, int]:
+    """Judged pairs in which the candidate alone lacks a metric, though both sides answered."""
+    here, there = sides
+    ok = pairs.columns.get("ok")
+    both = judged if ok is None else judged & (ok[:, here] != 0) & (ok[:, there] != 0)
+    found: dict[str, int] = {}
+    for name in names:
+        metric, _ = policy.metric_of(name)
+        key = column_of(metric, pairs.columns)
+        if key is None or key == "ok":
+            continue
+        values = np.isnan(pairs.columns[key])
+        lacks = int((both & values[:, here] & ~values[:, there]).sum())
+        if lacks:
+            found[missing(metric.name)] = lacks
+    return found
 
 
 def _with_control(pairs: Pairs, judged: Mask) -> int | None:

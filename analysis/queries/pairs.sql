@@ -4,7 +4,8 @@
 -- A failed answer's times are infinite: an error that returns fast is not fast. A deadline that lay
 -- within the slack of the primary's own time proves nobody slow: deadline_short. Where a slow client
 -- held an answer back for more than 1 % of its time, the times that it may have stretched are
--- undefined. Where the sides count tokens by different sources, what is reckoned from tokens is.
+-- undefined. Where the sides count tokens by different sources, what is reckoned from tokens is. What
+-- the arm alone lacks, though both have answered, is named too: METRIC_missing.
 INSERT INTO pairs
 (
     experiment, comparison, arrived_at, pair_id, arm, reference_arm, replica, probe, excluded,
@@ -128,7 +129,27 @@ SELECT
     a.server_tpot, if(by_control, c.server_tpot, p.server_tpot),
     a.events, if(by_control, c.events, p.events),
     a.reads, if(by_control, c.reads, p.reads),
-    arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', ''), if(warm_cache, 'multi_turn', '')]),
+    arrayConcat(
+        arrayFilter(reason -> reason != '', [if(mixed, 'token_source', ''), if(waited, 'client_wait', ''), if(warm_cache, 'multi_turn', '')]),
+        arrayMap(one -> one.1, arrayFilter(one -> one.2 AND ifNull(both_answered, false),
+        [
+            ('ttft_any_missing', NOT warm_cache AND isNull(a.ttft_any) AND isNotNull(if(by_control, c.ttft_any, p.ttft_any))),
+            ('ttft_content_missing', NOT warm_cache AND isNull(a.ttft_content) AND isNotNull(if(by_control, c.ttft_content, p.ttft_content))),
+            ('ttft_answer_missing', NOT warm_cache AND isNull(a.ttft_answer) AND isNotNull(if(by_control, c.ttft_answer, p.ttft_answer))),
+            ('e2e_missing', isNull(a.e2e) AND isNotNull(if(by_control, c.e2e, p.e2e))),
+            ('decode_missing', isNull(a.decode) AND isNotNull(if(by_control, c.decode, p.decode))),
+            ('tpot_missing', isNull(a.tpot) AND isNotNull(if(by_control, c.tpot, p.tpot))),
+            ('itl_mean_missing', isNull(a.itl_mean) AND isNotNull(if(by_control, c.itl_mean, p.itl_mean))),
+            ('itl_p99_missing', isNull(a.itl_p99) AND isNotNull(if(by_control, c.itl_p99, p.itl_p99))),
+            ('server_queue_missing', isNull(a.server_queue) AND isNotNull(if(by_control, c.server_queue, p.server_queue))),
+            ('server_prefill_missing', isNull(a.server_prefill) AND isNotNull(if(by_control, c.server_prefill, p.server_prefill))),
+            ('server_ttft_missing', isNull(a.server_ttft) AND isNotNull(if(by_control, c.server_ttft, p.server_ttft))),
+            ('server_tpot_missing', isNull(a.server_tpot) AND isNotNull(if(by_control, c.server_tpot, p.server_tpot))),
+            ('output_tokens_missing', isNull(a.output_tokens) AND isNotNull(if(by_control, c.output_tokens, p.output_tokens))),
+            ('cut_at_length_missing', isNull(a.cut) AND isNotNull(if(by_control, c.cut, p.cut))),
+            ('text_missing', isNull(a.text_hash) AND isNotNull(p.text_hash))
+        ]))
+    ),
     a.in_band, if(by_control, c.in_band, p.in_band),
     a.cut, if(by_control, c.cut, p.cut)
 FROM

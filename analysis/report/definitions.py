@@ -31,7 +31,8 @@ KEYS = {
     "undefined": "judged pairs that some metrics leave out: token_source, the sides count tokens "
     "by different sources (tpot, itl_mean, tokens_per_s, output_tokens); client_wait, a slow "
     "client held the answer back (e2e, decode, tpot, itl); multi_turn, earlier turns, no control "
-    "(ttft: they hold the primary's tokens, and its cache is warm)",
+    "(ttft: they hold the primary's tokens, and its cache is warm); METRIC_missing, both answered "
+    "and the candidate's answer alone has no such figure",
     "blocks": "slices of arrival time, the unit of the statistics; effective_blocks is what they "
     "are worth under their autocorrelation",
     "coverage": "pairs whose outcome is known on both sides / sampled requests whose time "

@@ -218,3 +218,44 @@ def test_an_answer_without_a_word_differs_and_none_on_all_sides_tells_nothing(wo
     compared = 900 if control else 600  # without a control nobody speaks in half of them
     assert (metric["pairs"], metric["candidate"]) == (compared, pytest.approx(300 / compared))
     assert metric["control"] == (pytest.approx(1 / 3) if control else None)
+
+
+@pytest.mark.parametrize("control", [None, "control"])
+@pytest.mark.parametrize(
+    ("facts", "gated", "why"),
+    [
+        ({"token_source": "events", "tpot_ms": 400.0}, "tpot.mean", "token_source"),
+        ({"tpot_ms": None}, "tpot.mean", "tpot_missing"),
+        ({"ttft_any_ms": None}, "ttft_any.p50", "ttft_any_missing"),
+        ({"text_hash": None}, "mismatch.rate", "text_missing"),
+    ],
+)
+def test_what_half_the_answers_lack_passes_on_the_other_half_for_no_metric(
+    world, control, facts, gated, why
+):
+    """What is missing may be what is bad: the metric stays open, and says of how many it knows."""
+    rules = {**POLICY, "metrics": {gated: {"margin": "2pp" if "rate" in gated else "5%"}}}
+    settings = world.settings(control=control, policy=rules)
+    world.traffic(60, 22, {"fp8": {}} | ({control: {}} if control else {}))
+    for row in world.pending_rows:
+        row["token_source"] = "usage"
+    for row in [row for row in world.pending_rows if row["arm"] == "fp8"][::2]:
+        row.update(facts)
+    part = judged(world, settings, 61)["candidates"]["fp8"]
+    assert part["metrics"][gated]["state"] == "open"
+    assert part["verdict"] == "hold"
+    assert (
+        part["reason"] == f"undecided: {gated} (known of 50.0% of the pairs, below 95%: {why} 660)"
+    )
+
+
+def test_failed_answers_lack_nothing(world):
+    """They are in failure.rate, and their times are infinite: no metric is open for them."""
+    failed = {"failure": 1, "outcome": "in_band_error", "tpot_ms": None, "ttft_any_ms": None}
+    settings = world.settings(control=None, policy=RULES)
+    world.traffic(60, 22, {"fp8": {}})
+    for row in [row for row in world.pending_rows if row["arm"] == "fp8"][::2]:
+        row.update(failed)
+    part = judged(world, settings, 61)["candidates"]["fp8"]
+    assert not any("known of" in one["reason"] for one in part["metrics"].values())
+    assert not part["undefined"]

@@ -404,3 +404,36 @@ def test_whatever_the_figures_are_a_report_comes_of_it(rows, times):
     tree = judge_file(file, rules, "hostile")
     assert json.loads(json.dumps(tree, allow_nan=False))["verdict"] in {"promote", "hold", "reject"}
     assert markdown(tree)
+
+
+def test_lines_without_the_control_hold_beyond_what_coverage_allows():
+    """They are judged for nobody: a candidate that is slow there alone is not promoted."""
+    trees = lines()
+    for tree, slow in list(zip(trees, lines(slower=1.5, control=False), strict=True))[::2]:
+        tree.update(slow)
+    one = part(trees)
+    assert one["metrics"]["tpot.mean"]["state"] == "pass"  # of the others
+    assert one["verdict"] == "hold"
+    assert one["reason"] == (
+        "the control's coverage is 50.0%, below 95%: lines without the control's values 600"
+    )
+    few = lines()
+    for tree, slow in list(zip(few, lines(control=False), strict=True))[::25]:
+        tree.update(slow)
+    assert part(few)["verdict"] == "promote"
+
+
+@pytest.mark.parametrize("control", [True, False])
+def test_a_metric_that_half_of_the_candidates_answers_lack_stays_open(control):
+    """What it lacks may be what it is slow at; where it failed, or nobody knows, it lacks nothing."""
+    trees = lines(control=control)
+    for tree in trees[::2]:
+        tree["tpot_ms"][1] = None
+    one = part(trees)
+    assert (one["verdict"], one["reason"]) == (
+        "hold",
+        "undecided: tpot.mean (known of 50.0% of the pairs, below 95%: tpot_missing 600)",
+    )
+    for tree in trees[::2]:
+        tree["tpot_ms"] = [None, None, None]
+    assert part(trees)["verdict"] == "promote"
