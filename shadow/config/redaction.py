@@ -27,7 +27,9 @@ def _regex(value: str) -> str:
     try:
         regex.compile(value)
     except regex.error as error:
-        raise ValueError(f"{value!r} is no regular expression: {error}") from None
+        raise ValueError(f"{value[:60]!r} is no regular expression: {error}") from None
+    except (RecursionError, OverflowError):
+        raise ValueError(f"{value[:20]!r}… is nested too deeply, or counts too far") from None
     return value
 
 

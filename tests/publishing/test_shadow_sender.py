@@ -11,6 +11,7 @@ from shadow.exchange import Exchange
 from shadow.publish import sender as sending
 from shadow.publish.sender import Abandoned, Sender
 from shadow.stream import MessageTooLarge, StreamFull, StreamUnavailable
+from shadow.stream.handover.producer import HandoverFault
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +132,16 @@ def test_a_record_that_cannot_be_encoded_is_dropped_and_said_once(
     assert counted() == {"sampled": 4, "captured": 2, "dropped/not_encodable": 2}
     said = capsys.readouterr()
     assert (said.out + said.err).count("not encodable") == 1
+
+
+def test_a_fault_of_shadow_measure_drops_its_batch_alone(ledger, abandon, item, counted, memory):
+    """The other end of a handover says so; sent again, the batch would come for ever."""
+    memory.failures = [HandoverFault("KeyError at measure.py:1 through")]
+    sender = Sender(memory.connect, ledger, abandon, lambda: True, 100_000)
+    sender.send([(1, 1, item()), (2, 1, item())])
+    sender.send([(3, 1, item())])
+    assert memory.sequences == [3]
+    assert counted() == {"sampled": 3, "dropped/stream_error": 2, "captured": 1}
 
 
 def test_drops_after_the_sequence_was_given_are_told_apart(send, item, memory, ledger):

@@ -20,6 +20,7 @@ from shadow.redaction import veil_of
         ({"paths": [{"path": "a[x]"}]}, "no path such as"),
         ({"paths": [{"path": ""}]}, "no path such as"),
         ({"patterns": [{"name": "a", "regex": "("}]}, "no regular expression"),
+        ({"patterns": [{"name": "a", "regex": "(" * 3000 + ")" * 3000}]}, "nested too deeply"),
         ({"patterns": [{"name": "email", "regex": "a"}]}, "a name of its own"),
         ({"patterns": [{"name": "a", "regex": "a"}, {"name": "a", "regex": "b"}]}, "a name of its own"),
         ({"phone_regions": ["XX"]}, "'XX' is no region"),

@@ -14,6 +14,7 @@ from shadow.stream import Message, MessageTooLarge, StreamFull, StreamUnavailabl
 from shadow.stream.handover import Handover, HandoverProducer
 from shadow.stream.handover.frames import Answer, packed, read, told, unpacked
 from shadow.stream.handover.place import address
+from shadow.stream.handover.producer import HandoverFault
 
 
 class Kept:
@@ -115,6 +116,19 @@ def test_the_streams_refusals_come_through(tmp_path):
         with pytest.raises(StreamUnavailable, match="the disk is away"):
             one.append([Message(b"a", b"1")])
     assert kept.messages == []
+
+
+def test_a_batch_that_nobody_foresaw_is_given_up_and_the_next_one_goes_on(tmp_path, capsys):
+    """Taken for an end of the other side it would be sent again for ever; what failed is not told."""
+    folder, kept = tmp_path / "place", Kept()
+    with handover(folder, kept):
+        kept.fault = ZeroDivisionError("a secret")
+        with producer(folder) as one, pytest.raises(HandoverFault, match=r"^ZeroDivisionError at "):
+            one.append([Message(b"a", b"1")])
+        with producer(folder) as one:
+            one.append([Message(b"b", b"2")])
+    assert [m.key for m in kept.messages] == [b"b"]
+    assert "a secret" not in capsys.readouterr().out
 
 
 def test_what_cannot_be_turned_is_withheld_and_the_others_are_not(tmp_path, capsys):

@@ -29,6 +29,8 @@ class Answer:
 
     full: str = ""
     unavailable: str = ""
+    fault: str = ""
+    """What nobody foresaw, by kind and place: the batch is not stored, and never will be."""
     too_large: tuple[int, ...] = ()
     """Which of its messages never can be stored; the others are."""
     limit_bytes: int = 0

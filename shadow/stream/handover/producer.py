@@ -15,6 +15,10 @@ TIMEOUT_S: Final = 30.0
 """How long a batch may take to be on the stream; then it is sent again."""
 
 
+class HandoverFault(Exception):
+    """A fault of the other end's own in a batch; sent again, it would fail again."""
+
+
 class HandoverProducer:
     """A `shadow.stream.Producer` for one thread; nothing of what it is given touches a disk.
 
@@ -41,7 +45,11 @@ class HandoverProducer:
             raise self._away(error) from None
 
     def append(self, batch: Sequence[Message]) -> None:
-        """Hand it over and wait until it is on the stream; see `Producer`."""
+        """Hand it over and wait until it is on the stream; see `Producer`.
+
+        Raises:
+            HandoverFault: the batch is given up.
+        """
         if not batch:
             return
         try:
@@ -55,6 +63,8 @@ class HandoverProducer:
         self._spooled = answer.spooled
         if answer.unavailable:
             raise StreamUnavailable(answer.unavailable)
+        if answer.fault:
+            raise HandoverFault(answer.fault)
         if answer.full:
             raise StreamFull(answer.full)
         if answer.too_large:

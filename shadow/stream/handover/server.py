@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from shadow.fault import Faults
 from shadow.stream import Message, MessageTooLarge, Producer, StreamFull, StreamUnavailable
 from shadow.stream.handover.frames import Answer, receive, send, told, unpacked
 from shadow.stream.handover.place import NAME, address, is_ours, prepare
@@ -42,6 +43,7 @@ class Handover:
     def __init__(self, folder: Path, connect: Callable[[str], Producer], through: Through) -> None:
         self._connect, self._through = connect, through
         self._threads: list[threading.Thread] = []
+        self._faults = Faults()
         self.records_total = 0
         self.withheld_total = 0
         """Messages that `through` could make nothing of."""
@@ -94,8 +96,10 @@ class Handover:
                     answer = self._store(producer, unpacked(frame))
                 except StreamUnavailable as error:
                     answer = Answer(unavailable=" ".join(str(error).split()) or "unavailable")
+                except Exception as error:  # noqa: BLE001 unsaid, the batch would come for ever
+                    answer = Answer(fault=self._faults.say("batch dropped", error))
                 send(connection, [told(answer)])
-                if answer.unavailable:
+                if answer.unavailable or answer.fault:
                     return  # the next one begins anew
         finally:
             if producer is not None:
