@@ -119,12 +119,20 @@ def _conclusions(
         yield "hold", "; ".join(broken)
     if fails:
         yield "hold", "failed, not critical: " + ", ".join(r.name for r in fails)
-    undecided = [f"{r.name} ({r.reason})" for r in judged if r.state == "open"]
+    undecided = _undecided([reading for reading in judged if reading.state == "open"])
     if undecided:
-        yield "hold", f"{anew}undecided: " + ", ".join(undecided)
+        yield "hold", f"{anew}undecided: {undecided}"
     if evidence.span_s < policy.min_span:
         yield "hold", f"every metric passes; min_span asks for {policy.min_span:g} s of arrivals"
     yield "promote", "every gated metric is within its margin"
+
+
+def _undecided(opened: list[Reading]) -> str:
+    """Each reason once, behind all that are open for it."""
+    names: dict[str, list[str]] = {}
+    for reading in opened:
+        names.setdefault(reading.reason, []).append(reading.name)
+    return "; ".join(f"{', '.join(found)} ({reason})" for reason, found in names.items())
 
 
 def _when(reason: str, at_ns: int | None) -> str:

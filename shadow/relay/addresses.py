@@ -7,13 +7,20 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Final
 
 import structlog
 
+from shadow.fault import Faults
+
 REFRESH_S: Final = 30.0
 RETRY_S: Final = 1.0
 """How soon a first look-up that failed is tried again."""
+SHUN_S: Final = 10.0
+"""So long an address that took no connection comes last."""
+MOST_TRIED: Final = 8
+"""So many addresses share the time of one connection: a share must do for a far TLS handshake."""
 MAX_TOLD: Final = 100
 """So many addresses of one host are warned of."""
 
@@ -49,6 +56,9 @@ class Addresses:
         self._told: set[str] = set()
         self._known: list[str] = []
         self._turn = 0
+        self._shunned: dict[str, float] = {}
+        """Until when, by the monotonic clock; of addresses that took no connection."""
+        self._faults = Faults()
         self._stop = threading.Event()
         self.first = threading.Event()
         """Set once the first look-up has ended, well or not."""
@@ -61,12 +71,22 @@ class Addresses:
             threading.Thread(target=self._refresh, name=f"names {host}", daemon=True).start()
 
     def rotation(self) -> list[str]:
-        """All known addresses, each time beginning with the next one; empty before the first."""
+        """Which addresses to try, each time beginning with the next one; empty before the first."""
         known = self._known
         if len(known) < 2:
             return known
         self._turn = (self._turn + 1) % len(known)
-        return known[self._turn :] + known[: self._turn]
+        turned = known[self._turn :] + known[: self._turn]
+        if self._shunned:
+            now = monotonic()
+            turned.sort(key=lambda address: self._shunned.get(address, now) > now)
+        return turned[:MOST_TRIED]
+
+    def shun(self, address: str) -> None:
+        """It took no connection: others go before it for a while. In the thread of `rotation`."""
+        now = monotonic()
+        self._shunned = {one: until for one, until in self._shunned.items() if until > now}
+        self._shunned[address] = now + SHUN_S
 
     def close(self) -> None:
         """Stop refreshing."""
@@ -74,9 +94,13 @@ class Addresses:
 
     def _refresh(self) -> None:
         while not self._stop.is_set():
-            with contextlib.suppress(OSError, UnicodeError):  # the last good ones serve meanwhile
+            try:
                 found = self._lookup(self.host, self.port)
                 self._known = self._judged(found) if found else self._known
+            except (OSError, UnicodeError):
+                pass  # the last good ones serve meanwhile
+            except Exception as error:  # noqa: BLE001 or no name would be looked up ever again
+                self._faults.say("looking up failed", error, host=self.host)
             self.first.set()
             self._stop.wait(REFRESH_S if self._known else RETRY_S)
 

@@ -159,8 +159,10 @@ class Pool:
                     connection = await self._open_one(address)
                 break
             except TimeoutError:
+                self.addresses.shun(address)
                 failure = f"{address}: no connection within {self._settings.connect_timeout:g} s"
             except OSError as error:  # ssl.SSLError is one
+                self.addresses.shun(address)
                 failure = f"{address}: {error.strerror or error}"
         if self._connecting.pop(owner, None) is None:  # it gave up in the meantime
             if connection is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -144,6 +145,18 @@ def test_a_fail_that_is_not_critical_holds():
     found = verdict(rules, {"tpot.mean": mean_of(*times(1.15, 1), BLOCK)})
     assert (found.verdict, found.reason) == ("hold", "failed, not critical: tpot.mean")
     assert found.families["latency"].state == "fail"
+
+
+def test_a_reason_that_several_metrics_share_is_said_once():
+    """Six metrics that wait for the same blocks say so in one breath."""
+    short = mean_of(*times(1.0, 1, pairs=60), BLOCK)
+    found = verdict(
+        policy("tpot.mean", "itl_mean.mean", "e2e.mean"), {"tpot.mean": short, "e2e.mean": short}
+    )
+    assert re.fullmatch(
+        r"undecided: tpot\.mean, e2e\.mean \(too few blocks: [^()]*\); itl_mean\.mean \(no data\)",
+        found.reason,
+    )
 
 
 def test_min_span_holds_a_promotion_and_no_reject():

@@ -91,6 +91,64 @@ def test_an_unknown_name_is_tried_again_soon(monkeypatch):
     known.close()
 
 
+def test_who_took_no_connection_comes_last_for_a_while(monkeypatch):
+    """Or every second connection would wait for an address that is dead; a lone one is always tried."""
+    now = [100.0]
+    monkeypatch.setattr(addresses, "monotonic", lambda: now[0])
+    known = looked_up(["10.0.0.1", "10.0.0.2", "10.0.0.3"])
+    known.shun("10.0.0.2")
+    assert {known.rotation()[-1] for _ in range(6)} == {"10.0.0.2"}
+    assert {known.rotation()[0] for _ in range(6)} == {"10.0.0.1", "10.0.0.3"}
+    now[0] += addresses.SHUN_S
+    assert {known.rotation()[0] for _ in range(6)} == {"10.0.0.1", "10.0.0.2", "10.0.0.3"}
+    for address in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+        known.shun(address)
+    assert len(known.rotation()) == 3
+    alone = looked_up(["10.0.0.1"])
+    alone.shun("10.0.0.1")
+    assert alone.rotation() == ["10.0.0.1"]
+
+
+def test_of_many_addresses_each_has_a_share_that_will_do():
+    """64 would have had 78 ms each; all have their turn."""
+    many = [f"10.0.0.{n}" for n in range(64)]
+    known = looked_up(many)
+    turns = [known.rotation() for _ in many]
+    assert {len(turn) for turn in turns} == {addresses.MOST_TRIED}
+    assert {turn[0] for turn in turns} == set(many)
+
+
+def test_a_fault_in_looking_up_ends_no_looking_up(monkeypatch, capsys):
+    """It is said once, and the next look-up serves."""
+    monkeypatch.setattr(addresses, "RETRY_S", 0.01)
+    faults = iter([KeyError("a secret"), KeyError("a secret")])
+
+    def lookup(host, port):
+        if fault := next(faults, None):
+            raise fault
+        return ["10.0.0.9"]
+
+    known = Addresses("engine.test", 1, lookup)
+    try:
+        for _ in range(1000):
+            if known.rotation():
+                break
+            threading.Event().wait(0.002)
+        assert known.rotation() == ["10.0.0.9"]
+    finally:
+        known.close()
+    said = capsys.readouterr().out
+    assert said.count("looking up failed") == 1
+    assert "a secret" not in said
+
+
+def looked_up(found: list[str]) -> Addresses:
+    known = Addresses("engine.test", 1, lambda host, port: found)
+    assert known.first.wait(5)
+    known.close()
+    return known
+
+
 def test_the_system_s_resolver():
     """localhost is known."""
     assert set(look_up("localhost", 80)) <= {"127.0.0.1", "::1"}

@@ -666,14 +666,28 @@ async def test_names_are_never_resolved_on_the_request_path():
 
 @in_loop
 async def test_a_dead_address_is_passed_over():
-    """With several addresses a connection that is refused tries the next."""
+    """With several addresses a connection that is refused tries the next, and the dead one is the
+    last for a while."""
     async with upstream(answering(OK)) as primary:
         url = f"http://engine.test:{primary.port}"
         async with proxy(url, lookup=lambda *_: ["127.0.0.9", "127.0.0.1"]) as stage:
-            for _ in range(2):
+            pool, tried = stage.proxy.relay.pool, []
+            opening = pool._open_one
+
+            async def open_one(address):
+                tried.append(address)
+                return await opening(address)
+
+            pool._open_one = open_one
+            for _ in range(6):
                 async with client(stage.port) as user:
                     await user.write(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
                     assert (await user.rest()).endswith(b"ok")
+                for idle in list(pool._idle):
+                    idle.abort()
+                await until(lambda: not pool._open)
+        assert tried.count("127.0.0.9") <= 1
+        assert tried.count("127.0.0.1") == 6
 
 
 @in_loop
