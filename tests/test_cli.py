@@ -196,6 +196,10 @@ def test_a_report_file_is_whole_or_absent(tmp_path):
     done = shadow("report", "-c", configured(tmp_path), "-o", str(tmp_path / "no" / "r.md"))
     assert done.returncode == 2
     assert "no/r.md" in one_line(done)
+    (tmp_path / "folder").mkdir()
+    done = shadow("report", "-c", configured(tmp_path), "-o", str(tmp_path / "folder"))
+    assert done.returncode == 2
+    assert "folder" in one_line(done)
     done = shadow("report", "-c", configured(tmp_path), "-o", str(tmp_path / "r.md"))
     assert done.returncode == 0, done.stderr
     assert "hold" in (tmp_path / "r.md").read_text().lower()

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,5 +145,7 @@ def _deliver(text: str, output: Path | None) -> int:
         partial.write_text(text, "utf-8")
         partial.replace(output)
     except OSError as error:
+        with suppress(OSError):  # a full disk has no room for half a report
+            partial.unlink(missing_ok=True)
         raise click.UsageError(f"-o {output}: {error.strerror or error}") from None
     return 0

@@ -21,6 +21,7 @@ MOST_BYTES: Final = 32 * 2**20
 """A larger body is withheld."""
 MOST_SECONDS: Final = 2.0
 """Nor is more of the thread's time spent on one: 8 MiB take 0.5 s, dense numbers very long."""
+MOST_CODINGS: Final = 4
 _KNOWN: Final = 4096
 _WIDE: Final = regex.compile(rb"(?:[ -~]\0{1,3}+){4}|(?:\0{1,3}+[ -~]){4}")
 _TOKEN_KEYS: Final = (b'"logprobs"', b'"token_ids"', b'_token_ids"', b'_logprobs"')
@@ -72,13 +73,23 @@ class Redactor:
             return "", Counter({WITHHELD: 1})
 
     def path(self, path: str, counts: Counts) -> str:
-        """A request's path, looked at as it stands and as its percent-coding means it."""
-        path = self.text(path, counts)
-        if "%" not in path:
+        """A request's path, looked at as it stands and as its percent-coding means it.
+
+        Gateways code a path once more: so it is undone until nothing changes. What is coded more
+        than `MOST_CODINGS` times is withheld.
+        """
+        plain = path = self.text(path, counts)
+        for _ in range(MOST_CODINGS):
+            coded, plain = plain, unquote(plain)
+            if plain == coded:
+                return path
+            new = self.text(plain, counts)
+            if new != plain:
+                return quote(new, safe="/:*")
+        if unquote(plain) == plain:
             return path
-        plain = unquote(path)
-        new = self.text(plain, counts)
-        return path if new == plain else quote(new, safe="/:*")
+        counts[WITHHELD] += 1
+        return ""
 
     # bodies
 

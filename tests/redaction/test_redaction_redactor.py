@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -344,5 +345,11 @@ def test_short_texts_and_paths():
     assert mine.text("llama-70b", counts) == "llama-70b"
     assert mine.text("ft:john.doe@example.com", counts) == "ft:" + "*" * 20
     assert mine.path("/v1/john.doe%40example.com/x", counts) == "/v1/" + "*" * 20 + "/x"
+    assert mine.path("/v1/a%20%2Fb", counts) == "/v1/a%20%2Fb"
+    for codings in range(1, 9):  # however often a gateway coded it
+        coded = "john.doe@example.com"
+        for _ in range(codings):
+            coded = quote(coded, safe="")
+        assert "john" not in mine.path(f"/v1/{coded}", Counter())
     assert mine.path("/v1/a%20b", counts) == "/v1/a%20b"
     assert counts == {"email": 2}
