@@ -37,7 +37,7 @@ class Tap:
         self.relay = relay
         self.headers = ArmHeaders(PRIMARY, pool.authority, pool.prefix, settings.headers)
         self.open: dict[Baseline, None] = {}
-        """In the order of their starts, which is the order of their deadlines."""
+        """In the order in which they came whole; a deadline counts from the head."""
         self.asked = 0
         """Those of them that the replica was asked for; the others' bodies are looked at."""
         self._concurrency = settings.concurrency // workers
@@ -60,11 +60,9 @@ class Tap:
 
     def expire(self, now: int) -> None:
         """End what is beyond the deadline; called by the proxy's clock."""
-        while self.open:
-            oldest = next(iter(self.open))
-            if now - oldest.plan.capture.start_ns < self._deadline_ns:
-                return
-            oldest.cut("timed_out", "the replica's deadline has passed")
+        late = now - self._deadline_ns
+        for baseline in [one for one in self.open if one.plan.capture.start_ns <= late]:
+            baseline.cut("timed_out", "the replica's deadline has passed")
 
     def shut_down(self) -> None:
         """End what is still open, told as such."""

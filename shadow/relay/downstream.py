@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from shadow.relay.head import BadRequest, RequestHead, RequestReader
 from shadow.relay.refusal import OVERLOADED, refusal
-from shadow.relay.sockets import reset
+from shadow.relay.sockets import peer_ended, reset
 from shadow.relay.upload import AHEAD_BYTES
 
 if TYPE_CHECKING:
@@ -90,6 +90,11 @@ class Downstream(asyncio.Protocol):
             self.passage.client_left()
             self.transport.abort()
         return False
+
+    def look_for_end(self) -> None:
+        """While it is not read, nothing says that it has left: called by the proxy's clock."""
+        if self._paused and peer_ended(self.transport):
+            self.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""

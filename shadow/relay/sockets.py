@@ -1,7 +1,8 @@
-"""What asyncio has no words for: a reset, and probes of a silent peer."""
+"""What asyncio has no words for: a reset, probes of a silent peer, and an end before it is read."""
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,16 @@ def reset(transport: asyncio.Transport) -> None:
     if sock is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_0)
     transport.abort()
+
+
+def peer_ended(transport: asyncio.Transport) -> bool:
+    """The peer's FIN or reset has come, whatever is still unread before it."""
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    if sock is None or transport.is_closing():
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def keep_alive(sock: socket.socket) -> None:

@@ -38,6 +38,7 @@ class Waits:
     def _look(self, client: Downstream, now: int) -> None:
         if client.passage is not None:
             client.passage.upload_lasts(now - self.upload_ns)
+            client.look_for_end()
         elif client.head_since:
             if now - client.head_since > self.head_ns:
                 client.refuse(408, "the rest of the request's head has not come")

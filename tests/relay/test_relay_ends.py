@@ -177,6 +177,34 @@ async def test_a_client_that_leaves_while_the_primary_is_connected_to(how):
         assert not candidate.connections
 
 
+@pytest.mark.parametrize("how", ["FIN", "RST"])
+@in_loop
+async def test_a_client_that_leaves_while_it_is_not_read(how):
+    """Of an upload, 64 KiB wait for the primary's connection, and the client is read no further: it
+    is seen to leave all the same, long before the connect timeout."""
+    async with (
+        black_hole() as dark,
+        proxy({"url": dark.url, "connect_timeout": "10s"}) as stage,
+        client(stage.port) as user,
+    ):
+        size = 100_000
+        fields = b"Host: h\r\nContent-Length: %d\r\n\r\n" % size
+        await user.write(b"POST /v1/x HTTP/1.1\r\n" + fields + bytes(size))
+        await until(lambda: any(seen._paused for seen in stage.proxy.relay.clients))
+        await asyncio.sleep(0.25)
+        assert stage.totals.open_streams == 1
+        begun = time.monotonic()
+        if how == "FIN":
+            user.writer.write_eof()
+        else:
+            user.reset()
+        await until(lambda: not stage.totals.open_streams and not stage.totals.open_connections)
+        assert time.monotonic() - begun < 1
+        assert stage.totals.client_disconnected == 1
+        assert stage.totals.connect_failed == 0
+        assert not stage.proxy.relay.pool._connecting
+
+
 @in_loop
 async def test_connections_are_reused():
     """Ten requests of two clients in turn use one upstream connection."""
@@ -687,6 +715,33 @@ async def test_a_dead_address_is_passed_over():
                     idle.abort()
                 await until(lambda: not pool._open)
         assert tried.count("127.0.0.9") <= 1
+        assert tried.count("127.0.0.1") == 6
+
+
+@in_loop
+async def test_an_address_that_answers_nothing_is_waited_for_once():
+    """A black hole takes its share of the connect timeout, from one connection and not from each."""
+    async with upstream(answering(OK)) as primary:
+        settings = {"url": f"http://engine.test:{primary.port}", "connect_timeout": "400ms"}
+        async with proxy(settings, lookup=lambda *_: ["127.0.0.9", "127.0.0.1"]) as stage:
+            pool, tried = stage.proxy.relay.pool, []
+            opening = pool._open_one
+
+            async def open_one(address):
+                tried.append(address)
+                if address == "127.0.0.9":
+                    await asyncio.Event().wait()
+                return await opening(address)
+
+            pool._open_one = open_one
+            for _ in range(6):
+                async with client(stage.port) as user:
+                    await user.write(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+                    assert (await user.rest()).endswith(b"ok")
+                for idle in list(pool._idle):
+                    idle.abort()
+                await until(lambda: not pool._open)
+        assert tried.count("127.0.0.9") == 1
         assert tried.count("127.0.0.1") == 6
 
 

@@ -677,3 +677,25 @@ async def test_the_loop_writes_between_the_replica_and_the_arms():
     for _ in range(3):
         await asyncio.sleep(0)
     assert log == ["performed", "the loop's own", "performed"]
+
+
+@in_loop
+async def test_a_slow_upload_ends_at_its_own_deadline():
+    """Its head came first, and it is whole last: what was whole before it does not keep it."""
+    async with (
+        upstream(hang) as replica,
+        upstream(answering(OK)) as candidate,
+        tapped(replica.url, {"fp8": candidate.url}, primary={"deadline": "800ms"}) as stage,
+        client(stage.port) as slow,
+        client(stage.port) as quick,
+    ):
+        await slow.write(WHOLE[:-1])
+        await asyncio.sleep(0.6)
+        await quick.write(WHOLE)
+        await quick.exactly(len(ACCEPTED))
+        await slow.write(WHOLE[-1:])
+        exchanges = await stage.publisher.wait_for(4)
+        first, second = (e for e in exchanges if e.arm == "primary")
+        assert {first.transport, second.transport} == {"timed_out"}
+        ended = [e.started_at + e.end_ns for e in (first, second)]
+        assert ended[1] - ended[0] > 300_000_000  # they came 600 ms apart
