@@ -18,7 +18,9 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from analysis.api import api
 from analysis.settings import Settings
+from shadow.cli import steering
 from shadow.cli.commands import run
+from shadow.cli.mirroring import Worker
 from shadow.cli.serving import serving
 from shadow.cli.steering import control_port
 from shadow.cli.steering_port import add_mirror
@@ -281,6 +283,22 @@ def test_a_user_without_a_name_may_pause(tmp_path, capsys, monkeypatch):
     code, out, _ = command(tmp_path, capsys, "pause")
     assert (code, read(file_of(tmp_path / "state", "e")).by) == (0, f"user {os.getuid()}")
     assert out.startswith(f"said: paused (by user {os.getuid()}, 20")
+
+
+@pytest.mark.parametrize(("states", "status"), [(["on"], 2), (["on", "on", "paused"], 0)])
+def test_a_pause_that_a_proxy_does_not_hear_of_is_none(
+    tmp_path, capsys, monkeypatch, states, status
+):
+    """Said in another folder it is written where nobody reads it: never a 0 while one mirrors."""
+    monkeypatch.setattr(steering, "HEARD_S", 0.3)
+    asked = iter(states)
+    last = states[-1]
+    seen = lambda _config: [Worker("127.0.0.1:9091", next(asked, last))]  # noqa: E731
+    monkeypatch.setattr(steering, "workers", seen)
+    code, out, err = command(tmp_path, capsys, "pause")
+    assert code == status
+    assert out.startswith("said: paused")
+    assert ("the proxy at 127.0.0.1:9091 still mirrors: it does not read /" in err) is (status == 2)
 
 
 def test_the_command_by_the_port(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import time
 from typing import Any
 
 import click
@@ -18,6 +19,8 @@ from shadow.steering.steer import Unfit, steer
 from shadow.steering.told import NotSteering, Told, told_of
 from shadow.steering.told_file import change, file_of, read
 
+HEARD_S = 3.0
+"""A proxy looks at what was said every half a second."""
 UNRECORDED = "who said it is not in the store"
 
 
@@ -36,6 +39,8 @@ def mirror(
         click.echo("\n".join(standing(config, told, seen)))
     else:
         click.echo("\n".join((f"said: {said_of(told)}", *arms(config, told))))
+        if action == "pause" and where:
+            _refuse_the_deaf(config)
         where = _where(config, where, seen)
     if where:
         click.echo(f"shadow mirror: {where}", err=True)
@@ -48,6 +53,23 @@ def _who() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # the latter from Python 3.13 on
         return f"user {os.getuid()}"
+
+
+def _refuse_the_deaf(config: Config) -> None:
+    """Whoever pauses in an emergency hears of a proxy that goes on, and gets no 0.
+
+    Raises:
+        ConfigError: one of this machine mirrors though it had the time to hear of the pause.
+    """
+    over = time.monotonic() + HEARD_S
+    while on := [worker for worker in workers(config) if worker.state == "on"]:
+        if time.monotonic() > over:
+            file = file_of(config.state, config.experiment).absolute()
+            raise ConfigError(
+                f"state: the proxy at {on[0].address} still mirrors: it does not read {file}; "
+                "say it in the folder where the proxy was started"
+            )
+        time.sleep(0.1)
 
 
 def _where(config: Config, where: str, seen: list[Worker]) -> str:
